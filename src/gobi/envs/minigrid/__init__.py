@@ -1,0 +1,37 @@
+"""The MiniGrid tasks in pure JAX, with exactly the rules of Farama's `minigrid`."""
+
+from gobi.envs.minigrid.bank import Bank, Queue, fixed_levels, make_bank, numbered_levels, refill
+from gobi.envs.minigrid.doorkey import DoorKey
+from gobi.envs.minigrid.empty import Empty
+from gobi.envs.minigrid.environment import MiniGrid
+from gobi.envs.minigrid.keycorridor import KeyCorridor
+from gobi.envs.minigrid.lanes import Lanes, LanesStep, Stepper, positions
+from gobi.envs.minigrid.multiroom import MultiRoom
+from gobi.envs.minigrid.obstructedmaze import ObstructedMaze, TwoRooms
+from gobi.envs.minigrid.registry import PAPER_TASKS, TASKS, Task, make
+from gobi.envs.minigrid.state import State
+
+__all__ = [
+    "PAPER_TASKS",
+    "TASKS",
+    "Bank",
+    "DoorKey",
+    "Empty",
+    "KeyCorridor",
+    "Lanes",
+    "LanesStep",
+    "MiniGrid",
+    "MultiRoom",
+    "ObstructedMaze",
+    "Queue",
+    "State",
+    "Stepper",
+    "Task",
+    "TwoRooms",
+    "fixed_levels",
+    "make",
+    "make_bank",
+    "numbered_levels",
+    "positions",
+    "refill",
+]

@@ -1,0 +1,186 @@
+"""The numbered levels of a seed, and the bank that keeps some of them ready for lanes that need one.
+
+Level i of a seed is the i-th level in that seed's chunks 0, 1, 2, ..., on every device.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int32, UInt8
+
+from gobi.envs.minigrid.environment import MiniGrid
+from gobi.envs.minigrid.state import State
+from gobi.errors import GobiError
+
+
+class Bank(eqx.Module):
+    """Levels in a ring. Read-only inside a compiled update; `refill` writes fresh ones between updates.
+
+    levels:      the levels, stacked.
+    views:       the first observation of each, so that a restart costs no view.
+    seed:        whose levels these are.
+    next_chunk:  the chunk that the next refill makes.
+    fresh:       levels that nobody has taken yet when the bank was made.
+    fixed:       this set of levels and no other: never refilled.
+    """
+
+    levels: State
+    views: UInt8[Array, "capacity 7 7 3"]
+    seed: Int32[Array, ""]
+    next_chunk: Int32[Array, ""]
+    fresh: Int32[Array, ""]
+    fixed: bool = eqx.field(static=True, default=False)
+
+    @property
+    def capacity(self) -> int:
+        """How many levels the ring holds."""
+        return self.views.shape[0]
+
+
+class Queue(eqx.Module):
+    """How far a bank has been used up. It travels with the lanes, the bank itself does not change.
+
+    reader:    the ring's slot that is handed out next.
+    fresh:     how many slots from there on hold levels that nobody has had.
+    taken:     levels handed out so far.
+    repeated:  how many of them had been handed out before.
+    """
+
+    reader: Int32[Array, ""]
+    fresh: Int32[Array, ""]
+    taken: Int32[Array, ""]
+    repeated: Int32[Array, ""]
+
+    @property
+    def distinct(self) -> Int32[Array, ""]:
+        """How many different levels have been handed out."""
+        return self.taken - self.repeated
+
+
+def queue(bank: Bank) -> Queue:
+    """A queue at the start of a bank."""
+    zero = jnp.int32(0)
+    return Queue(reader=zero, fresh=bank.fresh, taken=zero, repeated=zero)
+
+
+def take(place: Queue, count: Int32[Array, ""], capacity: int) -> Queue:
+    """The queue after `count` levels were handed out: the fresh ones first, then round again."""
+    fresh = jnp.minimum(count, place.fresh)
+    return Queue(
+        reader=(place.reader + count) % capacity,
+        fresh=place.fresh - fresh,
+        taken=place.taken + count,
+        repeated=place.repeated + count - fresh,
+    )
+
+
+def make_bank(env: MiniGrid, seed: int, capacity: int = 1024) -> Bank:
+    """A bank with the first levels of a seed. It holds at least two chunks."""
+    room = max(capacity, 2 * env.generator.chunk_size)
+    parts, held = [], 0
+    for levels in _chunks(env, seed):
+        parts.append(levels)
+        held += _length(levels)
+        if held + env.generator.chunk_size > room:
+            break
+    # Slots still blank repeat the first levels: whoever reads that far gets a level again, not a hole.
+    source = jnp.arange(room) % held
+    levels = jax.tree.map(lambda *arrays: jnp.concatenate(arrays)[source], *parts)
+    return Bank(
+        levels=levels,
+        views=_views(env, levels),
+        seed=jnp.int32(seed),
+        next_chunk=jnp.int32(len(parts)),
+        fresh=jnp.int32(held),
+    )
+
+
+def refill(env: MiniGrid, bank: Bank, place: Queue) -> tuple[Bank, Queue]:
+    """Makes the next chunk of levels and puts it behind the fresh ones, if there is room. Pure."""
+    if bank.fixed:
+        return bank, place
+    levels, count = env.generator.chunk(_chunk_key(bank.seed, bank.next_chunk))
+    views = jax.vmap(env.observe)(levels)
+    fits = place.fresh + env.generator.chunk_size <= bank.capacity
+    count = jnp.where(fits, count, 0)
+    number = jnp.arange(env.generator.chunk_size, dtype=jnp.int32)
+    slot = (place.reader + place.fresh + number) % bank.capacity
+    slot = jnp.where(number < count, slot, bank.capacity)
+
+    def written(old, new):
+        return old.at[slot].set(new, mode="drop")
+
+    filled = Bank(
+        levels=jax.tree.map(written, bank.levels, levels),
+        views=written(bank.views, views),
+        seed=bank.seed,
+        next_chunk=bank.next_chunk + fits,
+        fresh=bank.fresh,
+    )
+    return filled, eqx.tree_at(lambda q: q.fresh, place, place.fresh + count)
+
+
+def fixed_levels(env: MiniGrid, seed: int, count: int, start: int = 0) -> Bank:
+    """A bank of exactly the levels start .. start + count - 1 of a seed, handed out in turn for ever.
+
+    Train on `fixed_levels(env, seed, n)`, and evaluate on `fixed_levels(env, seed, m, start=n)`: the two have no
+    numbered level in common. Small tasks have few different levels, so equal ones can still turn up.
+    """
+    if count < 1 or start < 0:
+        raise GobiError(f"a set of levels needs count >= 1 and start >= 0, got {count} and {start}")
+    levels = numbered_levels(env, seed, start, count)
+    return Bank(
+        levels=levels,
+        views=_views(env, levels),
+        seed=jnp.int32(seed),
+        next_chunk=jnp.int32(0),
+        fresh=jnp.int32(count),
+        fixed=True,
+    )
+
+
+def numbered_levels(env: MiniGrid, seed: int, start: int, count: int) -> State:
+    """The levels start .. start + count - 1 of a seed, stacked."""
+    parts, passed = [], 0
+    for levels in _chunks(env, seed):
+        length = _length(levels)
+        low, high = max(start - passed, 0), min(start + count - passed, length)
+        if low < high:
+            parts.append(jax.tree.map(lambda array, low=low, high=high: array[low:high], levels))
+        passed += length
+        if passed >= start + count:
+            break
+    return jax.tree.map(lambda *arrays: jnp.concatenate(arrays), *parts)
+
+
+def _chunks(env: MiniGrid, seed: int) -> Iterator[State]:
+    """The chunks of a seed without their filler."""
+    number = 0
+    while True:
+        levels, count = _chunk(env, jnp.int32(seed), jnp.int32(number))
+        yield jax.tree.map(lambda array, count=int(count): array[:count], levels)
+        number += 1
+
+
+def _chunk_key(seed: Int32[Array, ""], number: Int32[Array, ""]):
+    return jax.random.fold_in(jax.random.key(seed), number)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _chunk(env: MiniGrid, seed: Int32[Array, ""], number: Int32[Array, ""]):
+    return env.generator.chunk(_chunk_key(seed, number))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _views(env: MiniGrid, levels: State) -> UInt8[Array, "capacity 7 7 3"]:
+    return jax.vmap(env.observe)(levels)
+
+
+def _length(levels: State) -> int:
+    return int(np.shape(levels.direction)[0])

@@ -1,0 +1,46 @@
+"""The whole state of one MiniGrid episode."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Int32, UInt16
+
+from gobi.envs.minigrid import cells
+
+
+class State(eqx.Module):
+    """Everything that the rules read or change. A level is a state at step 0.
+
+    grid:        packed cells (see `cells`), indexed [x, y] with y pointing down, as Farama does.
+    position:    x and y of the agent.
+    direction:   0 right, 1 down, 2 left, 3 up.
+    carrying:    the packed cell in the agent's hands, with its contents if it is a box; 0 if none.
+    target:      object and colour whose picking up ends the episode; 0 where a goal square does.
+    step_count:  steps taken in this episode.
+    """
+
+    grid: UInt16[Array, "width height"]
+    position: Int32[Array, "2"]
+    direction: Int32[Array, ""]
+    carrying: UInt16[Array, ""]
+    target: UInt16[Array, ""]
+    step_count: Int32[Array, ""]
+
+
+def level(
+    grid: UInt16[Array, "width height"],
+    position: Int32[Array, "2"],
+    direction: Int32[Array, ""],
+    target: UInt16[Array, ""] | None = None,
+) -> State:
+    """A state at step 0, with empty hands."""
+    nothing = jnp.asarray(cells.NOTHING)
+    return State(
+        grid=grid,
+        position=position,
+        direction=direction,
+        carrying=nothing,
+        target=nothing if target is None else target,
+        step_count=jnp.int32(0),
+    )

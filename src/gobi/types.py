@@ -1,0 +1,44 @@
+"""The few records that every part of gobi passes along: Spec and Timestep."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import equinox as eqx
+from jaxtyping import Array, Bool, Float32, UInt8
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """What a learner must know of a task before it starts.
+
+    id:                 the name under which `gobi.make` finds the task.
+    observation_shape:  shape of one observation; its dtype is uint8.
+    num_actions:        actions are the integers 0 .. num_actions - 1.
+    max_steps:          an episode is truncated after this many steps.
+    """
+
+    id: str
+    observation_shape: tuple[int, ...]
+    num_actions: int
+    max_steps: int
+
+
+class Timestep(eqx.Module):
+    """What one step of one environment gives back.
+
+    observation:  what the agent sees after the step.
+    reward:       the task's own reward.
+    terminated:   the episode ended by the rules of the task.
+    truncated:    the episode ran out of steps. Both may be true at once.
+    """
+
+    observation: UInt8[Array, "..."]
+    reward: Float32[Array, "..."]
+    terminated: Bool[Array, "..."]
+    truncated: Bool[Array, "..."]
+
+    @property
+    def done(self) -> Bool[Array, "..."]:
+        """Whether the episode is over, for either reason."""
+        return self.terminated | self.truncated
