@@ -6,7 +6,7 @@ Level i of a seed is the i-th level in that seed's chunks 0, 1, 2, ..., on every
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import equinox as eqx
 import jax
@@ -66,7 +66,7 @@ class Queue(eqx.Module):
 def queue(bank: Bank) -> Queue:
     """A queue at the start of a bank."""
     zero = jnp.int32(0)
-    return Queue(reader=zero, fresh=bank.fresh, taken=zero, repeated=zero)
+    return Queue(reader=zero, fresh=jnp.array(bank.fresh), taken=zero, repeated=zero)
 
 
 def take(place: Queue, count: Int32[Array, ""], capacity: int) -> Queue:
@@ -80,25 +80,24 @@ def take(place: Queue, count: Int32[Array, ""], capacity: int) -> Queue:
     )
 
 
-def make_bank(env: MiniGrid, seed: int, capacity: int = 1024) -> Bank:
-    """A bank with the first levels of a seed. It holds at least two chunks."""
+def make_bank(
+    env: MiniGrid, seed: int, capacity: int = 1024, progress: Callable[[int, int], None] | None = None
+) -> Bank:
+    """A bank filled with the first levels of a seed. It holds at least two chunks.
+
+    `progress` is called with the levels made so far and the capacity: twelve rooms take a while on a laptop.
+    """
     room = max(capacity, 2 * env.generator.chunk_size)
-    parts, held = [], 0
-    for levels in _chunks(env, seed):
-        parts.append(levels)
-        held += _length(levels)
-        if held + env.generator.chunk_size > room:
-            break
+    bank = _blank(env, seed, room)
+    place = queue(bank)
+    while int(place.fresh) + env.generator.chunk_size <= room:
+        bank, place = _refill(env, bank, place)
+        if progress is not None:
+            progress(int(place.fresh), room)
     # Slots still blank repeat the first levels: whoever reads that far gets a level again, not a hole.
-    source = jnp.arange(room) % held
-    levels = jax.tree.map(lambda *arrays: jnp.concatenate(arrays)[source], *parts)
-    return Bank(
-        levels=levels,
-        views=_views(env, levels),
-        seed=jnp.int32(seed),
-        next_chunk=jnp.int32(len(parts)),
-        fresh=jnp.int32(held),
-    )
+    source = jnp.arange(room) % place.fresh
+    bank = jax.tree.map(lambda array: array[source] if array.ndim else array, bank)
+    return eqx.tree_at(lambda b: b.fresh, bank, place.fresh)
 
 
 def refill(env: MiniGrid, bank: Bank, place: Queue) -> tuple[Bank, Queue]:
@@ -129,8 +128,8 @@ def refill(env: MiniGrid, bank: Bank, place: Queue) -> tuple[Bank, Queue]:
 def fixed_levels(env: MiniGrid, seed: int, count: int, start: int = 0) -> Bank:
     """A bank of exactly the levels start .. start + count - 1 of a seed, handed out in turn for ever.
 
-    Train on `fixed_levels(env, seed, n)`, and evaluate on `fixed_levels(env, seed, m, start=n)`: the two have no
-    numbered level in common. Small tasks have few different levels, so equal ones can still turn up.
+    Train on `fixed_levels(env, seed, n)`, and evaluate on `fixed_levels(env, seed, m, start=n)`: the two have
+    no numbered level in common. Small tasks have few different levels, so equal ones can still turn up.
     """
     if count < 1 or start < 0:
         raise GobiError(f"a set of levels needs count >= 1 and start >= 0, got {count} and {start}")
@@ -175,6 +174,17 @@ def _chunk_key(seed: Int32[Array, ""], number: Int32[Array, ""]):
 @functools.partial(jax.jit, static_argnums=0)
 def _chunk(env: MiniGrid, seed: Int32[Array, ""], number: Int32[Array, ""]):
     return env.generator.chunk(_chunk_key(seed, number))
+
+
+_refill = jax.jit(refill, static_argnums=0)
+
+
+def _blank(env: MiniGrid, seed: int, capacity: int) -> Bank:
+    """A bank with room for levels and none in it."""
+    shapes = jax.eval_shape(env.generator.one, jax.random.key(0))
+    views = jnp.zeros((capacity, *env.spec.observation_shape), jnp.uint8)
+    levels = jax.tree.map(lambda part: jnp.zeros((capacity, *part.shape), part.dtype), shapes)
+    return Bank(levels, views, jnp.int32(seed), next_chunk=jnp.int32(0), fresh=jnp.int32(0))
 
 
 @functools.partial(jax.jit, static_argnums=0)

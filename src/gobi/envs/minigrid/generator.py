@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import abc
+import dataclasses
 from typing import Any
 
 import jax

@@ -86,15 +86,15 @@ def _connect(
     draws: Draws,
     grid: rooms.Grid,
     shut: Int32[Array, ""],
-    right: Int32[Array, "columns-1 rows 2"],
-    down: Int32[Array, "columns rows-1 2"],
+    right: Int32[Array, "2 rows 2"],
+    down: Int32[Array, "3 rows-1 2"],
 ) -> rooms.Grid:
     """Opens doors in random walls until every room can be reached, as Farama's connect_all does.
 
-    Farama draws walls, with replacement, and gives each a door unless it has one or a side of it is the locked
-    room, until all rooms hang together. That is a random order of the walls, cut where the last room joins;
-    since a door may also join rooms that were joined already, it is not a spanning tree. The cut is the largest
-    rank on the best way to any room, a way being as good as its largest rank: a minimax path.
+    Farama draws walls, with replacement, and gives each a door unless it has one or a side of it is the
+    locked room, until all rooms hang together. That is a random order of the walls, cut where the last room
+    joins; since a door may also join rooms that were joined already, it is not a spanning tree. The cut is
+    the largest rank on the best way to any room, a way being as good as its largest rank: a minimax path.
     """
     rows = right.shape[1]
     sides = [((c, r), (c + 1, r), right[c, r]) for c in range(COLUMNS - 1) for r in range(rows)]

@@ -40,7 +40,7 @@ class LanesStep(eqx.Module):
     truncated: Bool[Array, " envs"]
 
     @property
-    def done(self) -> Bool[Array, " envs"]:
+    def done(self) -> Bool[Array, "*time envs"]:
         """Whether the episode is over, for either reason."""
         return self.terminated | self.truncated
 
@@ -95,6 +95,8 @@ class Stepper:
         done = timestep.done
         rank = jnp.cumsum(done, dtype=jnp.int32)
         slot = (lanes.queue.reader + rank - 1) % bank.capacity
+        # Without the barrier XLA works the running sum out again for every cell of every grid.
+        slot = jax.lax.optimization_barrier(slot)
 
         def replaced(running, fresh):
             over = done.reshape(-1, *[1] * (running.ndim - 1))

@@ -41,8 +41,8 @@ class Chain(NamedTuple):
 class MultiRoom(Generator):
     """`rooms` rooms of 4 to `max_size` cells a side, walls included, on a grid of `side` x `side`.
 
-    An attempt is a chain: each next room gets eight tries, then all starts anew. For twelve rooms one attempt in
-    1,150 comes through, so attempts run side by side, and a chunk keeps the ones that do, in order.
+    An attempt is a chain: each next room gets eight tries, then all starts anew. For twelve rooms one attempt
+    in 1,150 comes through, so attempts run side by side, and a chunk keeps the ones that do, in order.
     """
 
     rooms: int = 6
@@ -234,7 +234,7 @@ def _digits(
 
 
 def _overlaps(corner: Int32[Array, "2"], extent: Int32[Array, "2"], chain: Chain) -> Bool[Array, " rooms"]:
-    """Farama's test, which asks for a gap to rooms on the right and below, not to those on the left or above."""
+    """Farama's test: it asks for a gap to rooms on the right and below, not to those on the left or above."""
     before = jnp.any(corner + extent < chain.corner, axis=1)
     behind = jnp.any(chain.corner + chain.extent <= corner, axis=1)
     return ~(before | behind)

@@ -150,14 +150,15 @@ class ObstructedMaze(_Maze):
 
     def _side_room(self, draws, grid, right, down, colours, quarter, room) -> rooms.Grid:
         """The two locked doors of a side room, their balls and their keys."""
+        column, row = room
         doors = [((quarter + turn) % 4, colours[(quarter + turn) % 6]) for turn in (-1, 1)]
         for side, colour in doors:
             grid = self._locked_door(grid, _door_place(right, down, room, side), side, colour)
             if not self.keys_after_balls:
-                grid = self.rooms.place(draws, grid, *room, self._key(colour))
+                grid = self.rooms.place(draws, grid, column, row, self._key(colour))
         if self.keys_after_balls:
             for _, colour in doors:
-                grid = self.rooms.place(draws, grid, *room, self._key(colour))
+                grid = self.rooms.place(draws, grid, column, row, self._key(colour))
         return grid
 
     def farama(self) -> tuple[str, dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt16
@@ -13,6 +14,8 @@ from gobi.envs.minigrid.rules import HEADINGS
 
 Grid = UInt16[Array, "width height"]
 Whole = int | Int32[Array, ""]
+Thing = int | np.uint16 | Int32[Array, ""]
+"""A packed cell to be put somewhere."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,11 +38,11 @@ class RoomGrid:
         wall = (x % (self.room_size - 1) == 0) | (y % (self.room_size - 1) == 0)
         return jnp.asarray(np.where(wall, cells.WALL_CELL, cells.EMPTY_CELL))
 
-    def doors_right(self, draws: Draws) -> Int32[Array, "columns-1 rows 2"]:
+    def doors_right(self, draws: Draws) -> Int32[Array, "{self.columns-1} {self.rows} 2"]:
         """A place for a door in each wall between a room and the one to its right."""
         return self._places(draws, self.columns - 1, self.rows, axis=0)
 
-    def doors_down(self, draws: Draws) -> Int32[Array, "columns rows-1 2"]:
+    def doors_down(self, draws: Draws) -> Int32[Array, "{self.columns} {self.rows-1} 2"]:
         """A place for a door in each wall between a room and the one below it."""
         return self._places(draws, self.columns, self.rows - 1, axis=1)
 
@@ -68,7 +71,7 @@ class RoomGrid:
         step, half = self.room_size - 1, self.room_size // 2
         return self.columns // 2 * step + half, self.rows // 2 * step + half
 
-    def place(self, draws: Draws, grid: Grid, column: Whole, row: Whole, thing: Whole) -> Grid:
+    def place(self, draws: Draws, grid: Grid, column: Whole, row: Whole, thing: Thing) -> Grid:
         """Puts a thing into a random free cell of a room, not next to the middle of the grid."""
         x, y = _coordinates(self.size)
         distance = jnp.abs(x - self.middle[0]) + jnp.abs(y - self.middle[1])
@@ -102,7 +105,7 @@ def bordered(size: tuple[int, int]) -> Grid:
     return jnp.where(inside, cells.EMPTY_CELL, cells.WALL_CELL)
 
 
-def put(grid: Grid, index: Whole, thing: Whole) -> Grid:
+def put(grid: Grid, index: Whole, thing: Thing) -> Grid:
     """Puts a thing at a flat index, over whatever is there."""
     width, height = grid.shape
     x, y = _coordinates((width, height))
@@ -110,7 +113,7 @@ def put(grid: Grid, index: Whole, thing: Whole) -> Grid:
 
 
 def put_at(
-    grid: Grid, where: Int32[Array, "2"], thing: Whole, present: bool | Bool[Array, ""] = True
+    grid: Grid, where: Int32[Array, "2"], thing: Thing, present: bool | Bool[Array, ""] = True
 ) -> Grid:
     """Puts a thing at a position, over whatever is there, if it is present at all."""
     return jnp.where(present, put(grid, where[0] * grid.shape[1] + where[1], thing), grid)

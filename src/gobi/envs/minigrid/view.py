@@ -21,10 +21,8 @@ ROWS_PER_WORD = 4
 def egocentric(state: State, see_through_walls: bool = False) -> UInt8[Array, "7 7 3"]:
     """The observation: MiniGrid's symbolic view [column, row, channel], unseen cells all zero."""
     seen = _cells_in_view(state)
-    if see_through_walls:
-        visible = jnp.ones((SIZE, SIZE), bool)
-    else:
-        visible = _visible(cells.can_see_past(seen))
+    everything = jnp.ones((SIZE, SIZE), bool)
+    visible = everything if see_through_walls else _visible(cells.can_see_past(seen))
     in_hands = jnp.where(state.carrying == cells.NOTHING, cells.EMPTY_CELL, state.carrying)
     column, row = _columns_and_rows()
     shown = jnp.where((column == AGENT_COLUMN) & (row == AGENT_ROW), in_hands, seen)

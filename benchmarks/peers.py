@@ -1,0 +1,112 @@
+"""Other fast MiniGrid-like environments, run the same way as ours, where they are installed."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import importlib.util
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Rollout = Callable[[int], object]
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """A peer and how to make a rollout of it: None where it does not have the task."""
+
+    name: str
+    note: str
+    rollout: Callable[[str, int, int], Rollout | None]
+
+
+def installed() -> list[Peer]:
+    """The peers that can be imported here."""
+    found = []
+    for module, package, note, rollout in (
+        ("navix", "navix", "no occlusion; other rules", _navix),
+        ("xminigrid", "xminigrid", "no occlusion; other rules", _xland),
+        ("envpool", "envpool", "C++ threads", _envpool),
+    ):
+        if importlib.util.find_spec(module):
+            found.append(Peer(f"{package} {importlib.metadata.version(package)}", note, rollout))
+    return found
+
+
+def _navix(task: str, lanes: int, steps: int) -> Rollout | None:
+    import navix
+
+    name = "Navix-" + task.removeprefix("MiniGrid-")
+    # NAVIX writes some names with a dash that MiniGrid does not have.
+    candidates = (name, name.replace("KeyCorridor", "KeyCorridor-"))
+    known = [found for found in candidates if found in navix.registry()]
+    if not known:
+        return None
+    env = navix.make(known[0], observation_fn=navix.observations.symbolic_first_person)
+    state = [jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), lanes))]
+
+    @jax.jit
+    def rollout(timestep, key):
+        actions = jax.random.randint(key, (steps, lanes), 0, 7, jnp.int32)
+
+        def step(carry, action):
+            carry = jax.vmap(env.step)(carry, action)
+            return carry, (carry.observation, carry.reward, carry.step_type)
+
+        return jax.lax.scan(step, timestep, actions)
+
+    def run(number: int):
+        state[0], out = rollout(state[0], jax.random.key(number))
+        return out
+
+    return run
+
+
+def _xland(task: str, lanes: int, steps: int) -> Rollout | None:
+    import xminigrid
+    from xminigrid.wrappers import GymAutoResetWrapper
+
+    name = task.rsplit("-v", 1)[0]
+    if name not in xminigrid.registered_environments():
+        return None
+    env, params = xminigrid.make(name)
+    env = GymAutoResetWrapper(env)
+    keys = jax.random.split(jax.random.key(0), lanes)
+    state = [jax.jit(jax.vmap(env.reset, in_axes=(None, 0)))(params, keys)]
+
+    @jax.jit
+    def rollout(timestep, key):
+        actions = jax.random.randint(key, (steps, lanes), 0, env.num_actions(params), jnp.int32)
+
+        def step(carry, action):
+            carry = jax.vmap(env.step, in_axes=(None, 0, 0))(params, carry, action)
+            return carry, (carry.observation, carry.reward, carry.step_type)
+
+        return jax.lax.scan(step, timestep, actions)
+
+    def run(number: int):
+        state[0], out = rollout(state[0], jax.random.key(number))
+        return out
+
+    return run
+
+
+def _envpool(task: str, lanes: int, steps: int) -> Rollout | None:
+    import envpool
+
+    if task not in envpool.list_all_envs():
+        return None
+    env = envpool.make_gymnasium(task, num_envs=lanes)
+    env.reset()
+    random = np.random.default_rng(0)
+
+    def run(number: int):
+        del number
+        for _ in range(steps):
+            env.step(random.integers(0, 7, lanes))
+        return jnp.zeros(())
+
+    return run

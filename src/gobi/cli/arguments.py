@@ -1,0 +1,86 @@
+"""From words on the command line to a call: tyro reads the flags, and what it rejects is told in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import re
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import tyro
+
+from gobi.errors import GobiError
+
+TaskName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
+"""A task's id or short name, given without a flag."""
+Switch = tyro.conf.FlagCreatePairsOff[bool]
+"""A flag that is off unless it is given."""
+
+LARGEST_SEED = 2**31 - 1
+
+
+class UsageError(GobiError):
+    """The command line makes no sense: the exit code is another one than for work that failed."""
+
+
+def bind(command: Callable[..., None], words: Sequence[str], program: str) -> Callable[[], None]:
+    """The command with its arguments read from the words, ready to be called. `--help` exits from here."""
+
+    # tyro would call the command itself; it must not run while its error output is held back.
+    @functools.wraps(command)
+    def bound(*args: Any, **options: Any) -> Callable[[], None]:
+        return functools.partial(command, *args, **options)
+
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(bound, prog=program, args=words)
+    except SystemExit as end:
+        if end.code in (None, 0):
+            raise
+        raise UsageError(f"{_in_one_line(complaint.getvalue())} (see {program} --help)") from None
+
+
+def check_seed(seed: int) -> None:
+    """Refuses a seed that does not fit into 31 bits."""
+    at_least("--seed", seed, 0)
+    if seed > LARGEST_SEED:
+        raise GobiError(f"--seed must be at most {LARGEST_SEED}, got {seed}")
+
+
+def at_least(flag: str, value: int, least: int) -> None:
+    """Refuses a number that is too small to mean anything."""
+    if value < least:
+        raise GobiError(f"{flag} must be at least {least}, got {value}")
+
+
+def _in_one_line(box: str) -> str:
+    """The gist of tyro's boxed message: the part above its first rule, and the flags it speaks of below."""
+    parts: list[list[str]] = [[]]
+    _title, *lines = re.sub(r"\x1b\[[0-9;]*m", "", box).splitlines() or [""]
+    for line in lines:
+        # Two columns of border; where the terminal knows no lines, blanks and dashes stand for them.
+        inside = line[2:].rstrip(" │")
+        if re.fullmatch(r"[─-]{4,}╯?", inside):
+            parts.append([])
+        elif inside:
+            parts[-1].append(inside)
+    gist, *others = [part for part in parts if part] or [[box]]
+    if gist[0].startswith("Missing from"):
+        message = f"missing {', '.join(_names(gist))}"
+    else:
+        message = " ".join(" ".join(gist).split())
+    message = message[:1].lower() + message[1:].rstrip(".")
+    for heading, *about in others:
+        if heading.startswith("Unrecognized options"):
+            message += f"; unrecognized options: {', '.join(_names(about))}"
+        if heading.startswith("Perhaps you meant"):
+            message += f"; did you mean {_names(about)[0].split()[0]}?"
+    return message
+
+
+def _names(lines: Sequence[str]) -> list[str]:
+    """The flags in a part of the box: indented, and less than what is said about them."""
+    return [line.strip() for line in lines if re.match(r" {4}\S", line)]

@@ -1,0 +1,72 @@
+"""`gobi tasks`: the tasks that have a name, and what can be reached on them."""
+
+from __future__ import annotations
+
+import csv as csv_format
+import sys
+
+from gobi.cli.arguments import Switch
+from gobi.cli.terminal import say, show
+from gobi.envs.minigrid import ceilings
+from gobi.envs.minigrid.registry import TASKS
+from gobi.envs.minigrid.rules import NUM_ACTIONS
+
+CSV_HEADINGS = (
+    "id", "paper", "width", "height", "max_steps", "actions",
+    "solvable_share", "best_return", "levels", "version",
+)  # fmt: skip
+"""`levels` is the number of levels behind the two numbers before it."""
+
+
+def tasks(*, csv: Switch = False) -> None:
+    """Lists the tasks: sizes, limits, and what the best play reaches.
+
+    Args:
+        csv: comma-separated values instead of a table.
+    """
+    if csv:
+        _write_csv()
+        return
+    numbers = ["grid", "max\nsteps", "actions", "solvable", "best\nreturn"]
+    headings = ["task", "paper", *numbers, "version"]
+    show(_rows(), headings, numbers)
+    say(
+        "\npaper: one of the twelve tasks of the GoBI paper\n"
+        "solvable: share of the levels that can be solved at all\n"
+        "best return: mean return of a solver that knows the whole grid; 0 for levels that cannot be solved"
+    )
+    if counts := [ceiling.levels for ceiling in ceilings.known().values()]:
+        span = f"{min(counts):,}" if min(counts) == max(counts) else f"{min(counts):,} to {max(counts):,}"
+        say(f"both were measured on {span} levels of each task; -: not measured")
+
+
+def _rows() -> list[list[str]]:
+    known = ceilings.known()
+    rows = []
+    for name, task in TASKS.items():
+        width, height = task.generator.size
+        ceiling = known.get(name)
+        rows.append(
+            [
+                name,
+                "yes" if task.paper else "",
+                f"{width}x{height}",
+                str(task.generator.max_steps),
+                str(NUM_ACTIONS),
+                f"{ceiling.solvable_share:.1%}" if ceiling else "-",
+                f"{ceiling.best_return:.3f}" if ceiling else "-",
+                task.version,
+            ]
+        )
+    return rows
+
+
+def _write_csv() -> None:
+    known = ceilings.known()
+    writer = csv_format.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(CSV_HEADINGS)
+    for name, task in TASKS.items():
+        ceiling = known.get(name)
+        reached = (ceiling.solvable_share, ceiling.best_return, ceiling.levels) if ceiling else ("", "", "")
+        size, limit = task.generator.size, task.generator.max_steps
+        writer.writerow([name, int(task.paper), *size, limit, NUM_ACTIONS, *reached, task.version])

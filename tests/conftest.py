@@ -1,0 +1,76 @@
+"""What several test files share: states drawn as text, and levels and compiled functions made only once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gobi.envs.minigrid import State, cells, make, numbered_levels
+
+HEADINGS = ">v<^"
+LEGEND = {
+    "#": int(cells.WALL_CELL),
+    ".": int(cells.EMPTY_CELL),
+    "G": int(cells.GOAL_CELL),
+    "L": cells.pack(cells.LAVA, cells.RED),
+}
+
+
+@pytest.fixture(scope="session")
+def sketch() -> Callable[..., State]:
+    """A state from rows of text: # wall, . empty, G goal, L lava, > v < ^ the agent, other letters as named.
+
+    `under` is what the agent stands on.
+    """
+
+    def drawn(
+        *rows: str,
+        carrying: int = 0,
+        target: int = 0,
+        under: int = int(cells.EMPTY_CELL),
+        step_count: int = 0,
+        **named: int,
+    ) -> State:
+        legend = LEGEND | named | dict.fromkeys(HEADINGS, under)
+        grid = np.array([[legend[letter] for letter in row] for row in rows], np.uint16).T
+        ((x, y, letter),) = (
+            (x, y, letter) for y, row in enumerate(rows) for x, letter in enumerate(row) if letter in HEADINGS
+        )
+        return State(
+            grid=jnp.asarray(grid),
+            position=jnp.array([x, y], jnp.int32),
+            direction=jnp.int32(HEADINGS.index(letter)),
+            carrying=jnp.uint16(carrying),
+            target=jnp.uint16(target),
+            step_count=jnp.int32(step_count),
+        )
+
+    return drawn
+
+
+@pytest.fixture(scope="session")
+def compiled() -> Callable[[str, str], Any]:
+    """A method of a task's environment, compiled: `compiled(task, "step")`."""
+
+    @functools.cache
+    def function(task: str, method: str) -> Any:
+        return jax.jit(getattr(make(task), method))
+
+    return function
+
+
+@pytest.fixture(scope="session")
+def first_levels() -> Callable[[str], State]:
+    """The first 200 levels of seed 0, on the host."""
+
+    @functools.cache
+    def levels(task: str) -> State:
+        return jax.tree.map(np.asarray, numbered_levels(make(task), seed=0, start=0, count=200))
+
+    return levels
