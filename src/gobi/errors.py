@@ -31,5 +31,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> GobiError:
     """An error for a name that does not exist, naming the nearest ones that do."""
     names = list(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
-    hint = f"did you mean {', '.join(near)}?" if near else f"known: {', '.join(names)}"
+    shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    hint = f"did you mean {', '.join(near)}?" if near else f"known are {shown}"
     return GobiError(f"unknown {kind} '{name}'; {hint}")

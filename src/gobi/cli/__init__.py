@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import gobi
-from gobi.cli import demo, doctor, play, tasks
+from gobi.cli import demo, doctor, parity, play, tasks
 from gobi.cli.arguments import UsageError, bind
 from gobi.cli.terminal import say, show
 from gobi.errors import GobiError, unknown
@@ -16,6 +16,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo.demo,
     "tasks": tasks.tasks,
     "play": play.play,
+    "parity": parity.parity,
     "doctor": doctor.doctor,
 }
 """The parameters of each function are the flags of its command, its docstring is their help."""

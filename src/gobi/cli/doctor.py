@@ -21,7 +21,7 @@ REQUIRED = ("jax", "jaxlib", "equinox", "optax", "jaxtyping", "numpy", "safetens
 """The packages without which something in gobi does not run."""
 
 EXTRAS = {
-    "minigrid": ("minigrid", "imageio", "imageio-ffmpeg"),
+    "minigrid": ("minigrid", "pillow", "imageio-ffmpeg"),
     "plot": ("matplotlib",),
     "gymnasium": ("gymnasium",),
     "tensorboard": ("tensorboardX",),
