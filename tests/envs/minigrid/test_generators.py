@@ -18,7 +18,6 @@ from gobi.envs.minigrid import (
     cells,
     make,
     oracle,
-    rooms,
 )
 from gobi.envs.minigrid.rules import HEADINGS
 from gobi.errors import GobiError
@@ -288,11 +287,16 @@ def test_no_level_depends_on_a_fraction_and_chunks_have_the_promised_shapes(gene
         (KeyCorridor, {"rows": 0}),
         (ObstructedMaze, {"quarters": 0}),
         (ObstructedMaze, {"quarters": 5}),
+        pytest.param(
+            ObstructedMaze,
+            {"agent_room": (3, 0)},
+            marks=pytest.mark.xfail(strict=True, reason="accepted, and the agent then starts inside a wall"),
+        ),
         (MultiRoom, {"rooms": 0}),
         (MultiRoom, {"max_size": 3}),
         (MultiRoom, {"max_size": 10, "side": 10}),
     ],
 )
 def test_sizes_that_cannot_be_are_refused_and_named(family, sizes):
-    with pytest.raises((ValueError, GobiError), match=str(next(iter(sizes.values())))):
+    with pytest.raises((ValueError, GobiError), match=re.escape(str(next(iter(sizes.values()))))):
         family(**sizes)

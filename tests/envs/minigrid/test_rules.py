@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
-
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from minigrid.core.mission import MissionSpace
-from minigrid.core.world_object import Ball, Box, Door, Floor, Goal, Key, Lava, Wall
-from minigrid.minigrid_env import MiniGridEnv
 
 from gobi.envs.minigrid import DoorKey, cells, make, rules
 from gobi.envs.minigrid.rules import DONE, DROP, FORWARD, LEFT, PICKUP, RIGHT, TOGGLE
@@ -26,24 +19,6 @@ OPEN_DOOR, CLOSED_DOOR, LOCKED_DOOR = (
 )
 FLOOR, WALL, EMPTY = cells.pack(cells.FLOOR, cells.BLUE), int(cells.WALL_CELL), int(cells.EMPTY_CELL)
 GOAL, LAVA = int(cells.GOAL_CELL), cells.pack(cells.LAVA, cells.RED)
-
-FARAMAS = {
-    EMPTY: lambda: None,
-    WALL: Wall,
-    FLOOR: Floor,
-    OPEN_DOOR: lambda: Door("red", is_open=True),
-    CLOSED_DOOR: lambda: Door("red"),
-    LOCKED_DOOR: lambda: Door("red", is_locked=True),
-    cells.pack(cells.DOOR, cells.GREEN, cells.LOCKED): lambda: Door("green", is_locked=True),
-    RED_KEY: lambda: Key("red"),
-    GREEN_KEY: lambda: Key("green"),
-    BLUE_BALL: lambda: Ball("blue"),
-    EMPTY_BOX: lambda: Box("grey"),
-    KEY_BOX: lambda: Box("grey", Key("red")),
-    GOAL: Goal,
-    LAVA: Lava,
-}
-"""What can lie in front of the agent, and Farama's object for it."""
 
 env = make(DoorKey(5))
 step = jax.jit(env.step)
@@ -314,57 +289,3 @@ def test_success_at_the_last_step_is_terminated_and_truncated_and_still_pays(cor
     assert timestep.terminated
     assert timestep.truncated
     assert timestep.reward == np.float32(1 - 0.9)
-
-
-class FaramasCorridor(MiniGridEnv):
-    """The same corridor with Farama's own objects, and none of our code."""
-
-    def __init__(self):
-        space = MissionSpace(mission_func=lambda: "walk")
-        super().__init__(mission_space=space, width=5, height=3, max_steps=LIMIT)
-
-    def _gen_grid(self, width, height):
-        raise NotImplementedError
-
-    def lay_out(self, thing, carried):
-        self.grid.wall_rect(0, 0, 5, 3)
-        self.grid.set(2, 1, thing)
-        self.grid.set(3, 1, None)
-        self.agent_pos, self.agent_dir, self.carrying, self.step_count = (1, 1), 0, carried, 0
-
-    def outcome(self, action):
-        """The corridor's three cells, hands, agent, reward, end and view: all that an action can change."""
-        observation, reward, terminated, truncated, _ = self.step(action)
-        corridor = [packed(self.grid.get(x, 1)) or EMPTY for x in (1, 2, 3)]
-        agent = [*map(int, self.agent_pos), self.agent_dir, packed(self.carrying)]
-        return corridor, agent, [np.float32(reward), terminated, truncated], observation["image"].tolist()
-
-
-def packed(thing) -> int:
-    return 0 if thing is None else cells.pack(*thing.encode(), packed(thing.contains))
-
-
-def our_outcome(state, timestep):
-    agent = [*map(int, state.position), int(state.direction), int(state.carrying)]
-    end = [timestep.reward, bool(timestep.terminated), bool(timestep.truncated)]
-    return state.grid[1:4, 1].tolist(), agent, end, timestep.observation.tolist()
-
-
-def test_every_action_on_every_thing_with_everything_in_hand_ends_as_in_farama(corridor):
-    hands = [0, RED_KEY, GREEN_KEY, BLUE_BALL, EMPTY_BOX, KEY_BOX]
-    cases = list(itertools.product(FARAMAS, hands, range(7)))
-    blank = corridor(EMPTY)
-    things, held, actions = np.array(cases).T
-    batch = jax.tree.map(lambda part: jnp.repeat(part[None], len(cases), axis=0), blank)
-    batch = eqx.tree_at(
-        lambda s: (s.grid, s.carrying),
-        batch,
-        (batch.grid.at[:, 2, 1].set(things.astype(np.uint16)), jnp.asarray(held, jnp.uint16)),
-    )
-    ends = jax.jit(jax.vmap(env.step))(batch, jnp.asarray(actions, jnp.int32))
-    ends = jax.tree.map(np.asarray, ends)
-    farama = FaramasCorridor()
-    for number, (thing, hand, action) in enumerate(cases):
-        farama.lay_out(FARAMAS[thing](), FARAMAS[hand]() if hand else None)
-        ours = our_outcome(*jax.tree.map(functools.partial(np.take, indices=number, axis=0), ends))
-        assert ours == farama.outcome(action), (thing, hand, action)

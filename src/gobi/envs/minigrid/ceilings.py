@@ -15,7 +15,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32
+from jaxtyping import Array, Float32, Int32
 
 from gobi.envs.minigrid import bank, rules, solver
 from gobi.envs.minigrid.environment import MiniGrid
@@ -23,72 +23,82 @@ from gobi.envs.minigrid.state import State
 from gobi.errors import GobiError
 
 EFFORT = 20_000
-"""How hard the solver looks for shorter plans; enough to be sure of the shortest but for a few levels."""
+"""How hard the solver looks for shorter plans: several times what any level was seen to need."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Ceiling:
-    """What the solver reached on the levels 0 .. levels - 1 of a seed.
+    """What can be reached in a task, measured on the first levels of a seed.
 
-    levels:          how many levels.
-    seed:            whose.
-    solvable_share:  how many of them can be solved at all, as a share.
-    solved_share:    how many the solver did solve, within the task's step limit.
-    best_return:     its mean return over all levels, those that cannot be solved counting 0.
-    mean_steps:      its mean number of steps on the levels it solved.
+    levels:          how many levels were solved and played.
+    counted:         how many were looked at for the share that can be solved.
+    seed:            whose levels.
+    solvable_share:  the share of levels that can be solved at all.
+    best_return:     the solver's mean return over all levels, those that cannot be solved counting 0.
+    mean_steps:      its mean number of steps on the levels that can be solved.
+    failures:        levels that can be solved, but were not, within the step limit; they count 0 as well.
     """
 
     levels: int
+    counted: int
     seed: int
     solvable_share: float
-    solved_share: float
     best_return: float
     mean_steps: float
+    failures: int
 
 
 def measure(
     env: MiniGrid,
     levels: int,
     seed: int,
+    counted: int | None = None,
     effort: int = EFFORT,
     after_each: Callable[[], object] | None = None,
 ) -> Ceiling:
     """Solves levels of a task and plays the plans through `env.step`, so that a wrong plan earns nothing.
 
+    counted:     levels to look at for the share that can be solved, if more than `levels`: looking is quick,
+                 and it takes many levels to measure a rare defect.
+    effort:      see `solver.solve`.
     after_each:  called after each level is solved, for progress bars.
     """
+    counted = max(levels, counted or 0)
     if levels < 1:
         raise GobiError(f"a ceiling needs at least one level, got {levels}")
-    made = jax.tree.map(np.asarray, bank.numbered_levels(env, seed, 0, levels))
-    solvable, plans = 0, []
-    for number in range(levels):
-        level = jax.tree.map(lambda array, number=number: array[number], made)
-        solvable += solver.solvable(level)
-        plans.append(solver.solve(level, effort) or [])
+    made = jax.tree.map(np.asarray, bank.numbered_levels(env, seed, 0, counted))
+    solvable = np.array([solver.solvable(_one(made, number)) for number in range(counted)])
+    plans: list[list[int]] = []
+    for number in np.flatnonzero(solvable[:levels]).tolist():
+        plans.append(solver.solve(_one(made, number), effort) or [])
         if after_each:
             after_each()
-    returns, solved = play(env, made, plans)
-    steps = np.array([len(plan) for plan in plans])
+    if not plans:
+        return Ceiling(levels, counted, seed, float(solvable.mean()), 0.0, 0.0, 0)
+    returns = play(env, jax.tree.map(lambda array: array[:levels][solvable[:levels]], made), plans)
+    won, steps = returns > 0, np.array([len(plan) for plan in plans])
     return Ceiling(
         levels=levels,
+        counted=counted,
         seed=seed,
-        solvable_share=solvable / levels,
-        solved_share=float(solved.mean()),
-        best_return=float(returns.mean(dtype=np.float64)),
-        mean_steps=float(steps[solved].mean()) if solved.any() else 0.0,
+        solvable_share=float(solvable.mean()),
+        best_return=float(solvable.mean() * returns.mean(dtype=np.float64)),
+        mean_steps=float(steps[won].mean()) if won.any() else 0.0,
+        failures=int(np.sum(~won)),
     )
 
 
-def play(
-    env: MiniGrid, levels: State, plans: list[list[int]]
-) -> tuple[Float32[np.ndarray, " levels"], Bool[np.ndarray, " levels"]]:
-    """The return of each plan on its level, and whether it solved it before the episode was over."""
-    longest = max([1, *(len(plan) for plan in plans)])
+def _one(levels: State, number: int) -> State:
+    return jax.tree.map(lambda array: array[number], levels)
+
+
+def play(env: MiniGrid, levels: State, plans: list[list[int]]) -> Float32[np.ndarray, " levels"]:
+    """What each plan earns on its level: 0 unless it ends in success before the step limit."""
+    longest = max(1, *map(len, plans))
     actions = np.full((len(plans), longest), rules.DONE, np.int32)
     for row, plan in zip(actions, plans, strict=True):
         row[: len(plan)] = plan
-    returns = np.asarray(_returns(env, levels, jnp.asarray(actions)))
-    return returns, returns > 0
+    return np.asarray(_returns(env, levels, jnp.asarray(actions)))
 
 
 @functools.partial(jax.jit, static_argnums=0)
