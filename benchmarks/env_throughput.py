@@ -148,7 +148,9 @@ def peer_rows(task: str, settings: Settings) -> list[Row]:
             if run is None:
                 break
             first, best = best_time(run, settings.repeats)
-            rows.append(Row(task, peer.name, lanes, lanes * UNROLL / best, best * 1e3, first - best, peer.note))
+            rows.append(
+                Row(task, peer.name, lanes, lanes * UNROLL / best, best * 1e3, first - best, peer.note)
+            )
     return rows
 
 
@@ -179,7 +181,9 @@ def main(settings: Settings) -> None:
     """Measures every task and prints one table."""
     console = Console(width=150)
     rows: list[Row] = []
-    for name in track([registry.find(task) for task in settings.tasks], "measuring", console=Console(stderr=True)):
+    for name in track(
+        [registry.find(task) for task in settings.tasks], "measuring", console=Console(stderr=True)
+    ):
         if settings.farama_steps:
             rows.append(farama(name, settings))
         bank, row = our_bank(name, settings)

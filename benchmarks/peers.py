@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import importlib.metadata
 import importlib.util
 from collections.abc import Callable
@@ -37,7 +38,7 @@ def installed() -> list[Peer]:
 
 
 def _navix(task: str, lanes: int, steps: int) -> Rollout | None:
-    import navix
+    navix = importlib.import_module("navix")
 
     name = "Navix-" + task.removeprefix("MiniGrid-")
     # NAVIX writes some names with a dash that MiniGrid does not have.
@@ -66,14 +67,14 @@ def _navix(task: str, lanes: int, steps: int) -> Rollout | None:
 
 
 def _xland(task: str, lanes: int, steps: int) -> Rollout | None:
-    import xminigrid
-    from xminigrid.wrappers import GymAutoResetWrapper
+    xminigrid = importlib.import_module("xminigrid")
+    wrappers = importlib.import_module("xminigrid.wrappers")
 
     name = task.rsplit("-v", 1)[0]
     if name not in xminigrid.registered_environments():
         return None
     env, params = xminigrid.make(name)
-    env = GymAutoResetWrapper(env)
+    env = wrappers.GymAutoResetWrapper(env)
     keys = jax.random.split(jax.random.key(0), lanes)
     state = [jax.jit(jax.vmap(env.reset, in_axes=(None, 0)))(params, keys)]
 
@@ -95,7 +96,7 @@ def _xland(task: str, lanes: int, steps: int) -> Rollout | None:
 
 
 def _envpool(task: str, lanes: int, steps: int) -> Rollout | None:
-    import envpool
+    envpool = importlib.import_module("envpool")
 
     if task not in envpool.list_all_envs():
         return None

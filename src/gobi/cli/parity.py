@@ -14,7 +14,8 @@ from gobi.envs.minigrid.registry import TASKS, find, make
 from gobi.errors import GobiError, require
 
 TRANSITION_COLUMNS = (
-    "task", "transitions", "door", "key", "ball", "box", "drop", "success", "time-out", "mismatches", "played on",
+    "task", "transitions", "door", "key", "ball", "box", "drop", "success", "time-out", "mismatches",
+    "played on",
 )  # fmt: skip
 
 

@@ -11,7 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gobi.envs.minigrid import DoorKey, Stepper, fixed_levels, make, make_bank, numbered_levels, refill
+from gobi.envs.minigrid import (
+    DoorKey,
+    MultiRoom,
+    Stepper,
+    fixed_levels,
+    make,
+    make_bank,
+    numbered_levels,
+    refill,
+)
 from gobi.errors import GobiError
 from gobi.types import Timestep
 
@@ -217,19 +226,22 @@ def test_a_set_of_no_levels_or_of_negative_numbers_is_refused(count, start):
         fixed_levels(env, SEED, count, start)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="not checked: no levels is a TypeError, a negative start gives too few"
-)
 @pytest.mark.parametrize(("start", "count"), [(0, 0), (-2, 5)])
 def test_no_levels_and_levels_before_the_first_cannot_be_asked_for(start, count):
     with pytest.raises(GobiError):
         numbered_levels(env, SEED, start, count)
 
 
-@pytest.mark.xfail(strict=True, reason="an OverflowError from deep inside")
 def test_a_seed_that_is_too_large_is_refused_in_words():
     with pytest.raises(GobiError, match="2147483648"):
         make_bank(env, 2**31)
+
+
+@pytest.mark.parametrize("ask", [lambda env: make_bank(env, 0), lambda env: numbered_levels(env, 0, 0, 1)])
+def test_rooms_that_never_fit_are_given_up(ask):
+    crowded = make(MultiRoom(rooms=7, max_size=4, side=8))
+    with pytest.raises(GobiError, match="no level came through in 100 chunks"):
+        ask(crowded)
 
 
 def test_two_seeds_side_by_side_go_as_each_goes_alone():

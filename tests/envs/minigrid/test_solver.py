@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gobi.envs.minigrid import State, ceilings, cells, make, numbered_levels, oracle, registry, rules, solver
+from gobi.envs.minigrid.solver import board, bounds
 from gobi.errors import GobiError
 
 MAZE = "MiniGrid-ObstructedMaze-2Dlhb-v0"
@@ -84,6 +85,7 @@ ROOMS = {
     "a goal, straight ahead": ["#####", "#>.G#", "#####"],
     "a goal behind a closed door": ["#######", "#<.d.G#", "#######"],
     "a goal behind a locked door": ["#######", "#>.R.G#", "#r.####", "#######"],
+    "many doors, or a way around them": ["###########", "#>dddddddG#", "#.........#", "###########"],
     "a goal beside lava": ["#####", "#>LG#", "#...#", "#####"],
     "a ball to fetch": ["#####", "#>.T#", "#####"],
     "a ball in a box": ["#####", "#>.t#", "#####"],
@@ -208,11 +210,11 @@ def test_more_effort_shortens_plans_and_never_lengthens_them():
     assert lengths[:, 2].sum() < lengths[:, 0].sum()
 
 
-@pytest.mark.parametrize("task", [MAZE, "MiniGrid-KeyCorridorS3R3-v0"])
-def test_an_episode_can_be_solved_from_wherever_it_has_come_to(task):
-    env = make(task)
-    chances = np.random.default_rng(0)
-    actions = chances.choice(6, size=(20, 150), p=[0.12, 0.12, 0.36, 0.14, 0.08, 0.18]).astype(np.int32)
+def after_random_play(levels: State, steps: int) -> State:
+    """The levels some way into episodes that have not ended."""
+    count = len(levels.direction)
+    chances = [0.12, 0.12, 0.36, 0.14, 0.08, 0.18]
+    actions = np.random.default_rng(0).choice(6, size=(count, steps), p=chances).astype(np.int32)
 
     def unless_over(state, action):
         after, outcome = rules.move(state, action)
@@ -221,11 +223,37 @@ def test_an_episode_can_be_solved_from_wherever_it_has_come_to(task):
     def played(state, actions):
         return jax.lax.scan(unless_over, state, actions)[0]
 
+    return jax.tree.map(np.asarray, jax.jit(jax.vmap(played))(levels, actions))
+
+
+@pytest.mark.parametrize("task", [MAZE, "MiniGrid-KeyCorridorS3R3-v0"])
+def test_an_episode_can_be_solved_from_wherever_it_has_come_to(task):
+    env = make(task)
     levels = oracle.farama_levels(env, seed=2, count=20)
-    states = jax.tree.map(np.asarray, jax.jit(jax.vmap(played))(levels, actions))
+    states = after_random_play(levels, steps=150)
     plans = [solver.solve(one_of(states, number)) or [] for number in range(20)]
     solvable = [solver.solvable(one_of(levels, number)) for number in range(20)]
     assert (ceilings.play(env, states, plans) > 0).tolist() == solvable
+
+
+def test_what_is_left_is_never_overestimated():
+    def least(state: State, laid_down: bool) -> int:
+        level = board.board(state)
+        bound = bounds.Bounds(level).left(level.things, level.hands, frozenset(), laid_down)
+        return min((distance[level.pose] + rest for distance, rest in bound), default=0)
+
+    env, laid_down = make("MiniGrid-ObstructedMaze-1Dlhb-v0"), 0
+    states = after_random_play(oracle.farama_levels(env, seed=5, count=15), steps=30)
+    for number in range(15):
+        state = one_of(states, number)
+        plan = solver.solve(state, effort=ENOUGH) or []
+        for done, action in enumerate(plan):
+            assert least(state, laid_down=False) <= len(plan) - done
+            if action == rules.DROP:
+                laid_down += 1
+                assert least(state, laid_down=True) <= len(plan) - done - 1
+            state, _ = move(state, jnp.int32(action))
+    assert laid_down > 15
 
 
 def test_a_ceiling_is_the_mean_over_all_levels_solvable_or_not():

@@ -6,6 +6,7 @@ Level i of a seed is the i-th level in that seed's chunks 0, 1, 2, ..., on every
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 
 import equinox as eqx
@@ -17,6 +18,9 @@ from jaxtyping import Array, Int32, UInt8
 from gobi.envs.minigrid.environment import MiniGrid
 from gobi.envs.minigrid.state import State
 from gobi.errors import GobiError
+
+HOPELESS = 100
+"""Chunks without a single level, after which a task is given up: N12-S10 gets a dozen levels out of one."""
 
 
 class Bank(eqx.Module):
@@ -87,11 +91,13 @@ def make_bank(
 
     `progress` is called with the levels made so far and the capacity: twelve rooms take a while on a laptop.
     """
+    _check_seed(seed)
     room = max(capacity, 2 * env.generator.chunk_size)
     bank = _blank(env, seed, room)
     place = queue(bank)
     while int(place.fresh) + env.generator.chunk_size <= room:
         bank, place = _refill(env, bank, place)
+        _check_luck(env, int(place.fresh), int(bank.next_chunk))
         if progress is not None:
             progress(int(place.fresh), room)
     # Slots still blank repeat the first levels: whoever reads that far gets a level again, not a hole.
@@ -131,8 +137,6 @@ def fixed_levels(env: MiniGrid, seed: int, count: int, start: int = 0) -> Bank:
     Train on `fixed_levels(env, seed, n)`, and evaluate on `fixed_levels(env, seed, m, start=n)`: the two have
     no numbered level in common. Small tasks have few different levels, so equal ones can still turn up.
     """
-    if count < 1 or start < 0:
-        raise GobiError(f"a set of levels needs count >= 1 and start >= 0, got {count} and {start}")
     levels = numbered_levels(env, seed, start, count)
     return Bank(
         levels=levels,
@@ -146,6 +150,8 @@ def fixed_levels(env: MiniGrid, seed: int, count: int, start: int = 0) -> Bank:
 
 def numbered_levels(env: MiniGrid, seed: int, start: int, count: int) -> State:
     """The levels start .. start + count - 1 of a seed, stacked."""
+    if count < 1 or start < 0:
+        raise GobiError(f"a set of levels needs count >= 1 and start >= 0, got {count} and {start}")
     parts, passed = [], 0
     for levels in _chunks(env, seed):
         length = _length(levels)
@@ -160,11 +166,26 @@ def numbered_levels(env: MiniGrid, seed: int, start: int, count: int) -> State:
 
 def _chunks(env: MiniGrid, seed: int) -> Iterator[State]:
     """The chunks of a seed without their filler."""
-    number = 0
-    while True:
+    _check_seed(seed)
+    made = 0
+    for number in itertools.count():
         levels, count = _chunk(env, jnp.int32(seed), jnp.int32(number))
+        made += int(count)
+        _check_luck(env, made, chunks=number + 1)
         yield jax.tree.map(lambda array, count=int(count): array[:count], levels)
-        number += 1
+
+
+def _check_seed(seed: int) -> None:
+    if not 0 <= seed < 2**31:
+        raise GobiError(f"a seed must be in 0 .. 2**31 - 1, got {seed}")
+
+
+def _check_luck(env: MiniGrid, levels: int, chunks: int) -> None:
+    """Refuses to go on for ever where the rooms hardly ever fit."""
+    if levels == 0 and chunks >= HOPELESS:
+        raise GobiError(
+            f"{env.spec.id}: no level came through in {chunks} chunks; ask for fewer or smaller rooms"
+        )
 
 
 def _chunk_key(seed: Int32[Array, ""], number: Int32[Array, ""]):

@@ -12,6 +12,7 @@ from gobi.envs.minigrid import cells, rooms
 from gobi.envs.minigrid.draws import Draws
 from gobi.envs.minigrid.generator import PlainGenerator
 from gobi.envs.minigrid.state import State, level
+from gobi.errors import GobiError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +23,7 @@ class DoorKey(PlainGenerator):
 
     def __post_init__(self):
         if self.side < 5:
-            raise ValueError(f"DoorKey needs a side of at least 5 cells, got {self.side}")
+            raise GobiError(f"DoorKey needs a side of at least 5 cells, got {self.side}")
 
     @property
     def size(self) -> tuple[int, int]:

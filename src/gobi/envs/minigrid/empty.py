@@ -11,6 +11,7 @@ from jaxtyping import Array, Key
 from gobi.envs.minigrid import cells, rooms
 from gobi.envs.minigrid.generator import PlainGenerator
 from gobi.envs.minigrid.state import State, level
+from gobi.errors import GobiError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Empty(PlainGenerator):
 
     def __post_init__(self):
         if self.side < 4:
-            raise ValueError(f"Empty needs a side of at least 4 cells, got {self.side}")
+            raise GobiError(f"Empty needs a side of at least 4 cells, got {self.side}")
 
     @property
     def size(self) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from gobi.envs.minigrid import cells, rooms
 from gobi.envs.minigrid.draws import Draws
 from gobi.envs.minigrid.generator import PlainGenerator
 from gobi.envs.minigrid.state import State, level
+from gobi.errors import GobiError
 
 COLUMNS = 3
 HALLWAY = 1
@@ -28,7 +29,7 @@ class KeyCorridor(PlainGenerator):
 
     def __post_init__(self):
         if self.room_size < 3 or self.rows < 1:
-            raise ValueError(
+            raise GobiError(
                 "KeyCorridor needs room_size >= 3 and rows >= 1, "
                 f"got room_size {self.room_size} and rows {self.rows}"
             )

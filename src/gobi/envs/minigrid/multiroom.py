@@ -14,10 +14,13 @@ from gobi.envs.minigrid import cells, rooms
 from gobi.envs.minigrid.draws import Draws
 from gobi.envs.minigrid.generator import Generator
 from gobi.envs.minigrid.state import State, level
+from gobi.errors import GobiError
 
 MIN_SIZE = 4
 TRIES = 8
 """Tries to attach a next room, before the whole attempt is given up."""
+MOST_COMBINATIONS = 2**20
+"""Of the draws that one random word is split into, so that each is off by less than one part in 4,000."""
 
 
 class Chain(NamedTuple):
@@ -51,9 +54,16 @@ class MultiRoom(Generator):
 
     def __post_init__(self):
         if self.rooms < 1 or self.max_size < MIN_SIZE or self.side <= self.max_size:
-            raise ValueError(
+            raise GobiError(
                 f"MultiRoom needs rooms >= 1, max_size >= {MIN_SIZE} and side > max_size, "
                 f"got rooms {self.rooms}, max_size {self.max_size}, side {self.side}"
+            )
+        if self.rooms * (MIN_SIZE - 1) ** 2 > self.side**2:
+            raise GobiError(f"{self.rooms} rooms do not fit on a grid of {self.side}x{self.side} cells")
+        if ((self.side - 2) * (self.max_size - MIN_SIZE + 1)) ** 2 > MOST_COMBINATIONS:
+            raise GobiError(
+                f"MultiRoom with max_size {self.max_size} and side {self.side} is too large: "
+                f"(side - 2) * (max_size - {MIN_SIZE - 1}) may be at most {math.isqrt(MOST_COMBINATIONS)}"
             )
 
     @property
@@ -222,9 +232,10 @@ def _digits(
 ) -> list[Int32[Array, ""]]:
     """Splits one random word into draws below each of the bases, as the digits of a number.
 
-    The product of all draws of a try is below 10,000, so none of them is off by more than 10,000 / 2**32.
+    For the tasks with a name the product of all bases is at most 26,000, so no draw is off by more than one
+    part in 160,000.
     """
-    if math.prod(bases) >= 2**20:
+    if math.prod(bases) > MOST_COMBINATIONS:
         raise ValueError(f"too many combinations for one random word: {bases}")
     drawn = []
     for base in bases:

@@ -13,6 +13,7 @@ from gobi.envs.minigrid.draws import Draws
 from gobi.envs.minigrid.generator import PlainGenerator
 from gobi.envs.minigrid.rules import HEADINGS
 from gobi.envs.minigrid.state import State, level
+from gobi.errors import GobiError
 
 ROOM_SIZE = 6
 TARGET = cells.pack(cells.BALL, cells.BLUE)
@@ -107,7 +108,11 @@ class ObstructedMaze(_Maze):
 
     def __post_init__(self):
         if not 1 <= self.quarters <= 4:
-            raise ValueError(f"ObstructedMaze has 1 to 4 quarters, got {self.quarters}")
+            raise GobiError(f"ObstructedMaze has 1 to 4 quarters, got {self.quarters}")
+        if not all(0 <= place <= 2 for place in self.agent_room):
+            raise GobiError(f"ObstructedMaze has rooms (0, 0) to (2, 2), got agent_room {self.agent_room}")
+        if self.rooms_visited < 1:
+            raise GobiError(f"ObstructedMaze needs rooms_visited >= 1, got {self.rooms_visited}")
 
     @property
     def rooms(self) -> rooms.RoomGrid:

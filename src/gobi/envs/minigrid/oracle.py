@@ -68,7 +68,10 @@ def to_farama(state: State, farama: Any) -> Any:
         # Farama asks for this very object, not for one like it.
         movable = [bare.carrying, *bare.grid.grid]
         movable += [thing.contains for thing in movable if thing is not None]
-        bare.obj = next(thing for thing in movable if thing and packed(thing) & cells.KIND_MASK == target)
+        found = [thing for thing in movable if thing and packed(thing) & cells.KIND_MASK == target]
+        if not found:
+            raise GobiError(f"the target of this state, packed {target}, is nowhere in it")
+        bare.obj = found[0]
     return farama
 
 

@@ -109,6 +109,8 @@ def make(task: str | Generator) -> MiniGrid:
     """
     if isinstance(task, Generator):
         return MiniGrid(task)
+    if not isinstance(task, str):
+        raise GobiError(f"a task is a name or a family with its sizes, got {task!r}")
     name = find(task)
     return MiniGrid(TASKS[name].generator, name)
 

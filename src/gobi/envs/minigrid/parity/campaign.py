@@ -8,6 +8,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import dataclasses
+import itertools
 import json
 import multiprocessing
 import os
@@ -27,28 +28,26 @@ def run(
     transitions: int,
     jobs: int = 1,
     folder: pathlib.Path | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda tally: None,
 ) -> list[Tally]:
     """Compares at least `transitions` transitions of each task; one line of the result per task.
 
     folder:    where finished shards are kept and looked for; nothing is kept without one.
-    progress:  called with each finished shard.
+    progress:  called with each finished shard, those of an earlier run first.
     """
     if transitions < 1 or jobs < 1:
         raise GobiError(f"parity needs transitions >= 1 and jobs >= 1, got {transitions} and {jobs}")
     names = list(dict.fromkeys(tasks))
     done = {name: [tally for tally in recorded(folder) if tally.task == name] for name in names}
-    for tallies in done.values():
-        for tally in tallies if progress else ():
-            progress(tally)
+    for tally in itertools.chain(*done.values()):
+        progress(tally)
 
     def finished(tally: Tally) -> None:
         done[tally.task].append(tally)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             _append(folder / FILE, json.dumps(dataclasses.asdict(tally)))
-        if progress is not None:
-            progress(tally)
+        progress(tally)
 
     if jobs == 1:
         for name in names:

@@ -17,7 +17,7 @@ NO_PLAN = -1
 """In a plan: let the policy choose."""
 
 EVENTS = ("nothing", "door", "key", "ball", "box", "drop", "success")
-"""What a transition did, the rarest meaning first where two apply: success hides the ball that was picked up."""
+"""What a transition did. Where two apply the rarer one counts: success hides the ball that was picked up."""
 
 
 class Trace(NamedTuple):

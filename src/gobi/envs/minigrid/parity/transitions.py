@@ -1,9 +1,9 @@
 """The same actions in our environment and in Farama's, compared step by step.
 
-A shard is one batch of episodes, fixed by its task and its number. Half of its levels are made by Farama, half
-by us and rebuilt in Farama. What is played is a mix, so that keys, boxes, doors and drops really occur: uniform
-and biased random play, the scripted solver's whole plan, and part of a plan with random play after it. Some
-episodes start shortly before the step limit, so that time runs out in every task.
+A shard is one batch of episodes, fixed by its task and its number. Half of its levels are made by Farama,
+half by us and rebuilt in Farama. What is played is a mix, so that keys, boxes, doors and drops really occur:
+uniform and biased random play, the scripted solver's whole plan, and part of one with random play after it.
+Some episodes start shortly before the step limit, so that time runs out in every task.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _compare(task: str, shard: int, number: int, game: Any, ours: Trace) -> Tall
     length = int(ours.counts.sum())
     events = ours.event[:length]
     looks = (np.arange(length) % WITHIN == 0) | (events > 0)
-    theirs = _replay(game, ours.action[:length], looks)
+    theirs = _replay(game, np.asarray(ours.action[:length]), looks)
     wrong = np.zeros(length, bool)
     first: dict[str, int] = {}
     for field in FIELDS:
@@ -145,16 +145,16 @@ def _compare(task: str, shard: int, number: int, game: Any, ours: Trace) -> Tall
         names = ", ".join(field for field, at in first.items() if at == step)
         action = rules.ACTION_NAMES[ours.action[step]]
         message = f"{task} shard {shard} episode {number} step {step} ({action}): {names} differ"
-    counted = {name: int((events == value).sum()) for value, name in enumerate(EVENTS) if value}
-    return Tally(
+    tally = Tally(
         task,
         shard,
         transitions=length,
         mismatches=int(wrong.sum()),
         timeouts=int(ours.truncated[:length].sum()),
         first_mismatch=message,
-        **counted,
     )
+    counted = {name: int((events == value).sum()) for value, name in enumerate(EVENTS) if value}
+    return dataclasses.replace(tally, **counted)
 
 
 def _replay(game: Any, actions: np.ndarray, looks: np.ndarray) -> dict[str, np.ndarray]:
