@@ -47,23 +47,8 @@ def _navix(task: str, lanes: int, steps: int) -> Rollout | None:
     if not known:
         return None
     env = navix.make(known[0], observation_fn=navix.observations.symbolic_first_person)
-    state = [jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), lanes))]
-
-    @jax.jit
-    def rollout(timestep, key):
-        actions = jax.random.randint(key, (steps, lanes), 0, 7, jnp.int32)
-
-        def step(carry, action):
-            carry = jax.vmap(env.step)(carry, action)
-            return carry, (carry.observation, carry.reward, carry.step_type)
-
-        return jax.lax.scan(step, timestep, actions)
-
-    def run(number: int):
-        state[0], out = rollout(state[0], jax.random.key(number))
-        return out
-
-    return run
+    start = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), lanes))
+    return _scanned(jax.vmap(env.step), start, lanes, steps, num_actions=7)
 
 
 def _xland(task: str, lanes: int, steps: int) -> Rollout | None:
@@ -76,17 +61,27 @@ def _xland(task: str, lanes: int, steps: int) -> Rollout | None:
     env, params = xminigrid.make(name)
     env = wrappers.GymAutoResetWrapper(env)
     keys = jax.random.split(jax.random.key(0), lanes)
-    state = [jax.jit(jax.vmap(env.reset, in_axes=(None, 0)))(params, keys)]
+    start = jax.jit(jax.vmap(env.reset, in_axes=(None, 0)))(params, keys)
+
+    def step(timestep, action):
+        return jax.vmap(env.step, in_axes=(None, 0, 0))(params, timestep, action)
+
+    return _scanned(step, start, lanes, steps, env.num_actions(params))
+
+
+def _scanned(step, start, lanes: int, steps: int, num_actions: int) -> Rollout:
+    """A rollout of an environment whose timestep holds its state, the observations stored as ours are."""
+    state = [start]
 
     @jax.jit
     def rollout(timestep, key):
-        actions = jax.random.randint(key, (steps, lanes), 0, env.num_actions(params), jnp.int32)
+        actions = jax.random.randint(key, (steps, lanes), 0, num_actions, jnp.int32)
 
-        def step(carry, action):
-            carry = jax.vmap(env.step, in_axes=(None, 0, 0))(params, carry, action)
+        def body(carry, action):
+            carry = step(carry, action)
             return carry, (carry.observation, carry.reward, carry.step_type)
 
-        return jax.lax.scan(step, timestep, actions)
+        return jax.lax.scan(body, timestep, actions)
 
     def run(number: int):
         state[0], out = rollout(state[0], jax.random.key(number))

@@ -30,7 +30,7 @@ def test_timesteps_can_be_stacked_and_still_say_what_is_done():
 
 
 def test_a_spec_cannot_be_changed_and_can_be_a_key():
-    spec = Spec("task", (7, 7, 3), 7, 100)
+    spec = Spec("task", (7, 7, 3), "uint8", 7, 100)
     with pytest.raises(dataclasses.FrozenInstanceError):
         spec.max_steps = 5  # pyright: ignore[reportAttributeAccessIssue]
-    assert {spec: 1}[Spec("task", (7, 7, 3), 7, 100)] == 1
+    assert {spec: 1}[Spec("task", (7, 7, 3), "uint8", 7, 100)] == 1

@@ -13,13 +13,15 @@ class Spec:
     """What a learner must know of a task before it starts.
 
     id:                 the name under which `gobi.make` finds the task.
-    observation_shape:  shape of one observation; its dtype is uint8.
+    observation_shape:  shape of one observation.
+    observation_dtype:  its dtype, by name.
     num_actions:        actions are the integers 0 .. num_actions - 1.
     max_steps:          an episode is truncated after this many steps.
     """
 
     id: str
     observation_shape: tuple[int, ...]
+    observation_dtype: str
     num_actions: int
     max_steps: int
 

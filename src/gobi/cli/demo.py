@@ -18,7 +18,18 @@ import gobi
 from gobi.cli.arguments import TaskName, at_least, check_seed
 from gobi.cli.play import follow, numbered_level
 from gobi.cli.terminal import console, say, show
-from gobi.envs.minigrid import Bank, Lanes, MiniGrid, Stepper, make_bank, refill, render, rules, solver
+from gobi.envs.minigrid import (
+    Bank,
+    Lanes,
+    MiniGrid,
+    Stepper,
+    has_room,
+    make_bank,
+    refill,
+    render,
+    rules,
+    solver,
+)
 from gobi.errors import GobiError, MissingExtra
 
 UNROLL = 64
@@ -123,7 +134,7 @@ def measure(env: MiniGrid, num_envs: int, steps: int, seed: int) -> Result:
         for key in keys:
             lanes, found = run(bank, lanes, key)
             sums += np.asarray(found)
-            if lanes.queue.fresh + env.generator.chunk_size <= bank.capacity:
+            if has_room(env, bank, lanes.queue):
                 bank, queue = fill(bank, lanes.queue)
                 lanes = Lanes(lanes.states, queue)
             progress.advance(bar)

@@ -14,7 +14,7 @@ from gobi.envs.minigrid import (
     KeyCorridor,
     MultiRoom,
     ObstructedMaze,
-    TwoRooms,
+    ObstructedMaze1D,
     cells,
     make,
     oracle,
@@ -251,7 +251,7 @@ FAMILIES = [
     Empty(5),
     DoorKey(5),
     KeyCorridor(3, 2),
-    TwoRooms(),
+    ObstructedMaze1D(),
     ObstructedMaze(quarters=4, keys_after_balls=False),
     MultiRoom(6, 10),
 ]

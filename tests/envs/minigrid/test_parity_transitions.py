@@ -67,8 +67,9 @@ def fake_shards(monkeypatch):
 
     def fake(task: str, shard: int) -> Tally:
         played.append((task, shard))
+        bad = shard == 2
         return Tally(
-            task, shard, transitions=100, mismatches=int(shard == 2), first_mismatch="x" * (shard == 2)
+            task, shard, 100, mismatches=int(bad), first_mismatch="x" * bad, code=transitions.code_version()
         )
 
     monkeypatch.setattr(campaign, "check_shard", fake)
@@ -91,6 +92,15 @@ def test_a_run_goes_on_where_it_was_stopped(fake_shards, tmp_path):
     (result,) = campaign.run(["a"], 400, folder=tmp_path)
     assert fake_shards == [("a", 2), ("a", 3)]
     assert result.transitions == 400
+
+
+def test_what_other_code_has_played_does_not_count(fake_shards, tmp_path):
+    campaign.run(["a"], 200, folder=tmp_path)
+    path = tmp_path / campaign.FILE
+    path.write_text(path.read_text().replace(transitions.code_version(), "older, minigrid 1.0"))
+    del fake_shards[:]
+    campaign.run(["a"], 200, folder=tmp_path)
+    assert fake_shards == [("a", 0), ("a", 1)]
 
 
 def test_a_line_cut_short_does_not_spoil_the_next(fake_shards, tmp_path):

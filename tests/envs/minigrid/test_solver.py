@@ -188,10 +188,11 @@ def test_plans_for_every_task_win_faramas_own_game(task):
         ("MiniGrid-DoorKey-5x5-v0", 10),
         ("MiniGrid-KeyCorridorS3R2-v0", 5),
         ("MiniGrid-ObstructedMaze-1Dlh-v0", 3),
+        ("MiniGrid-ObstructedMaze-1Dlhb-v0", 1),
     ],
 )
 def test_no_plan_is_shorter_than_the_solvers(task, count):
-    levels = oracle.farama_levels(make(task), seed=3, count=count)
+    levels = oracle.farama_levels(make(task), seed=0, count=count)
     for number in range(count):
         level = one_of(levels, number)
         plan = solver.solve(level, effort=ENOUGH)
@@ -243,8 +244,8 @@ def test_what_is_left_is_never_overestimated():
         return min((distance[level.pose] + rest for distance, rest in bound), default=0)
 
     env, laid_down = make("MiniGrid-ObstructedMaze-1Dlhb-v0"), 0
-    states = after_random_play(oracle.farama_levels(env, seed=5, count=15), steps=30)
-    for number in range(15):
+    states = after_random_play(oracle.farama_levels(env, seed=5, count=6), steps=30)
+    for number in range(6):
         state = one_of(states, number)
         plan = solver.solve(state, effort=ENOUGH) or []
         for done, action in enumerate(plan):
@@ -253,11 +254,11 @@ def test_what_is_left_is_never_overestimated():
                 laid_down += 1
                 assert least(state, laid_down=True) <= len(plan) - done - 1
             state, _ = move(state, jnp.int32(action))
-    assert laid_down > 15
+    assert laid_down > 6
 
 
 def test_a_ceiling_is_the_mean_over_all_levels_solvable_or_not():
-    env, count, calls = make(MAZE), 40, []
+    env, count, calls = make(MAZE), 25, []
     found = ceilings.measure(env, count, seed=7, effort=0, after_each=lambda: calls.append(None))
     levels = jax.tree.map(np.asarray, numbered_levels(env, 7, 0, 3 * count))
     plans = [solver.solve(one_of(levels, number)) for number in range(count)]

@@ -13,12 +13,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int32, UInt8
+from jaxtyping import Array, Bool, Int32, UInt8
 
 from gobi.envs.minigrid.environment import MiniGrid
 from gobi.envs.minigrid.state import State
 from gobi.errors import GobiError
 
+MOST = jnp.iinfo(jnp.int32).max
 HOPELESS = 100
 """Chunks without a single level, after which a task is given up: N12-S10 gets a dozen levels out of one."""
 
@@ -44,14 +45,17 @@ class Bank(eqx.Module):
     @property
     def capacity(self) -> int:
         """How many levels the ring holds."""
-        return self.views.shape[0]
+        return self.views.shape[-4]
 
 
 class Queue(eqx.Module):
     """How far a bank has been used up. It travels with the lanes, the bank itself does not change.
 
+    A queue belongs to the one bank that it was made for and refilled with, and counts what its own lanes have
+    had. Counts stop at 2**31 - 1.
+
     reader:    the ring's slot that is handed out next.
-    fresh:     how many slots from there on hold levels that nobody has had.
+    fresh:     how many slots from there on hold levels that these lanes have not had.
     taken:     levels handed out so far.
     repeated:  how many of them had been handed out before.
     """
@@ -63,14 +67,13 @@ class Queue(eqx.Module):
 
     @property
     def distinct(self) -> Int32[Array, ""]:
-        """How many different levels have been handed out."""
+        """How many levels of different number have been handed out; equal ones may have several numbers."""
         return self.taken - self.repeated
 
 
 def queue(bank: Bank) -> Queue:
     """A queue at the start of a bank."""
-    zero = jnp.int32(0)
-    return Queue(reader=zero, fresh=jnp.array(bank.fresh), taken=zero, repeated=zero)
+    return Queue(reader=jnp.int32(0), fresh=jnp.array(bank.fresh), taken=jnp.int32(0), repeated=jnp.int32(0))
 
 
 def take(place: Queue, count: Int32[Array, ""], capacity: int) -> Queue:
@@ -79,9 +82,14 @@ def take(place: Queue, count: Int32[Array, ""], capacity: int) -> Queue:
     return Queue(
         reader=(place.reader + count) % capacity,
         fresh=place.fresh - fresh,
-        taken=place.taken + count,
-        repeated=place.repeated + count - fresh,
+        taken=_counted(place.taken, count),
+        repeated=_counted(place.repeated, count - fresh),
     )
+
+
+def _counted(total: Int32[Array, ""], more: Int32[Array, ""]) -> Int32[Array, ""]:
+    """The sum of two counts, or the largest number there is instead of a negative one."""
+    return jnp.where(total > MOST - more, MOST, total + more)
 
 
 def make_bank(
@@ -95,9 +103,11 @@ def make_bank(
     room = max(capacity, 2 * env.generator.chunk_size)
     bank = _blank(env, seed, room)
     place = queue(bank)
-    while int(place.fresh) + env.generator.chunk_size <= room:
+    barren = 0
+    while has_room(env, bank, place):
+        before = int(place.fresh)
         bank, place = _refill(env, bank, place)
-        _check_luck(env, int(place.fresh), int(bank.next_chunk))
+        barren = _barren(env, barren, int(place.fresh) - before)
         if progress is not None:
             progress(int(place.fresh), room)
     # Slots still blank repeat the first levels: whoever reads that far gets a level again, not a hole.
@@ -107,13 +117,25 @@ def make_bank(
 
 
 def refill(env: MiniGrid, bank: Bank, place: Queue) -> tuple[Bank, Queue]:
-    """Makes the next chunk of levels and puts it behind the fresh ones, if there is room. Pure."""
+    """Makes the next chunk of levels and puts it behind the fresh ones, if there is room for it. Pure.
+
+    Costs nothing where there is no room, except under `vmap`, which always takes both branches.
+    """
     if bank.fixed:
         return bank, place
+    return jax.lax.cond(
+        has_room(env, bank, place), functools.partial(_add_chunk, env), lambda *same: same, bank, place
+    )
+
+
+def has_room(env: MiniGrid, bank: Bank, place: Queue) -> Bool[Array, ""]:
+    """Whether `refill` would add levels: a whole chunk must fit between the fresh levels and the reader."""
+    return (place.fresh + env.generator.chunk_size <= bank.capacity) & (not bank.fixed)
+
+
+def _add_chunk(env: MiniGrid, bank: Bank, place: Queue) -> tuple[Bank, Queue]:
     levels, count = env.generator.chunk(_chunk_key(bank.seed, bank.next_chunk))
     views = jax.vmap(env.observe)(levels)
-    fits = place.fresh + env.generator.chunk_size <= bank.capacity
-    count = jnp.where(fits, count, 0)
     number = jnp.arange(env.generator.chunk_size, dtype=jnp.int32)
     slot = (place.reader + place.fresh + number) % bank.capacity
     slot = jnp.where(number < count, slot, bank.capacity)
@@ -125,7 +147,7 @@ def refill(env: MiniGrid, bank: Bank, place: Queue) -> tuple[Bank, Queue]:
         levels=jax.tree.map(written, bank.levels, levels),
         views=written(bank.views, views),
         seed=bank.seed,
-        next_chunk=bank.next_chunk + fits,
+        next_chunk=bank.next_chunk + 1,
         fresh=bank.fresh,
     )
     return filled, eqx.tree_at(lambda q: q.fresh, place, place.fresh + count)
@@ -167,11 +189,10 @@ def numbered_levels(env: MiniGrid, seed: int, start: int, count: int) -> State:
 def _chunks(env: MiniGrid, seed: int) -> Iterator[State]:
     """The chunks of a seed without their filler."""
     _check_seed(seed)
-    made = 0
+    barren = 0
     for number in itertools.count():
         levels, count = _chunk(env, jnp.int32(seed), jnp.int32(number))
-        made += int(count)
-        _check_luck(env, made, chunks=number + 1)
+        barren = _barren(env, barren, int(count))
         yield jax.tree.map(lambda array, count=int(count): array[:count], levels)
 
 
@@ -180,16 +201,19 @@ def _check_seed(seed: int) -> None:
         raise GobiError(f"a seed must be in 0 .. 2**31 - 1, got {seed}")
 
 
-def _check_luck(env: MiniGrid, levels: int, chunks: int) -> None:
-    """Refuses to go on for ever where the rooms hardly ever fit."""
-    if levels == 0 and chunks >= HOPELESS:
+def _barren(env: MiniGrid, chunks: int, levels: int) -> int:
+    """How many chunks in a row gave no level, one more chunk counted; refuses to go on for ever."""
+    chunks = 0 if levels else chunks + 1
+    if chunks == HOPELESS:
         raise GobiError(
             f"{env.spec.id}: no level came through in {chunks} chunks; ask for fewer or smaller rooms"
         )
+    return chunks
 
 
 def _chunk_key(seed: Int32[Array, ""], number: Int32[Array, ""]):
-    return jax.random.fold_in(jax.random.key(seed), number)
+    # Named, so that a user's choice of another generator does not renumber the levels.
+    return jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), number)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -32,6 +32,7 @@ class MiniGrid:
         return Spec(
             id=self.id or self.generator.name,
             observation_shape=(view.SIZE, view.SIZE, 3),
+            observation_dtype="uint8",
             num_actions=rules.NUM_ACTIONS,
             max_steps=self.generator.max_steps,
         )
@@ -39,12 +40,11 @@ class MiniGrid:
     def reset(self, key: Key[Array, ""]) -> tuple[State, Timestep]:
         """A new level and its first observation. For many levels, use a bank: it is far faster."""
         state = self.generator.one(key)
-        no = jnp.bool_(False)
-        return state, Timestep(self.observe(state), jnp.float32(0), no, no)
+        return state, Timestep(self.observe(state), jnp.float32(0), jnp.array(False), jnp.array(False))
 
-    def step(self, state: State, action: Integer[Array, ""]) -> tuple[State, Timestep]:
+    def step(self, state: State, action: int | Integer[Array, ""]) -> tuple[State, Timestep]:
         """Plays one action. Deterministic; never resets by itself."""
-        state, outcome = rules.move(state, action)
+        state, outcome = rules.move(state, jnp.asarray(action))
         return state, Timestep(
             observation=self.observe(state),
             reward=jnp.where(outcome.success, self._reward(state), 0.0),

@@ -81,6 +81,7 @@ class Stepper:
 
         For rewards that look at the true last state (its panorama, say).
         """
+        actions = jnp.asarray(actions)
         if actions.shape != (self.num_envs,) or not jnp.issubdtype(actions.dtype, jnp.integer):
             raise GobiError(
                 f"actions must be integers of shape ({self.num_envs},), "

@@ -158,7 +158,7 @@ class MultiRoom(Generator):
         number = jnp.arange(self.rooms)
         is_last = number == chain.placed - 1
         corner, extent, wall = (
-            jnp.sum(jnp.where(is_last.reshape(-1, *[1] * (part.ndim - 1)), part, 0), axis=0)
+            jnp.sum(jnp.where(is_last.reshape(-1, *[1] * (part.ndim - 1)), part, 0), axis=0, dtype=jnp.int32)
             for part in (chain.corner, chain.extent, chain.wall)
         )
         sizes = self.max_size - MIN_SIZE + 1

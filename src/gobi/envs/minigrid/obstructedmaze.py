@@ -18,12 +18,13 @@ from gobi.errors import GobiError
 ROOM_SIZE = 6
 TARGET = cells.pack(cells.BALL, cells.BLUE)
 BLOCKING_BALL = cells.pack(cells.BALL, cells.GREEN)
+MIDDLE_ROOM = (1, 1)
 SIDE_ROOMS = ((2, 1), (1, 2), (0, 1), (1, 0))
 CORNERS = ((2, 0), (2, 2), (0, 2), (0, 0))
 RIGHT_OF, BELOW, LEFT_OF, ABOVE = range(4)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class _Maze(PlainGenerator):
     """What both forms of the maze share."""
 
@@ -47,13 +48,12 @@ class _Maze(PlainGenerator):
             grid = rooms.put_at(grid, place - jnp.asarray(HEADINGS[side]), BLOCKING_BALL)
         return grid
 
-    def farama(self) -> tuple[str, dict[str, Any]]:
-        """Farama's class and arguments."""
-        return "ObstructedMaze_1Dlhb", {"key_in_box": self.key_in_box, "blocked": self.blocked}
+    def _farama_options(self) -> dict[str, Any]:
+        return {"key_in_box": self.key_in_box, "blocked": self.blocked}
 
 
-@dataclasses.dataclass(frozen=True)
-class TwoRooms(_Maze):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ObstructedMaze1D(_Maze):
     """ObstructedMaze 1Dl, 1Dlh, 1Dlhb: two rooms and the locked door between them."""
 
     @property
@@ -87,8 +87,12 @@ class TwoRooms(_Maze):
         agent, direction = layout.place_agent(draws, grid, 0, 0)
         return level(grid, agent, direction, jnp.uint16(TARGET))
 
+    def farama(self) -> tuple[str, dict[str, Any]]:
+        """Farama's class and arguments."""
+        return "ObstructedMaze_1Dlhb", self._farama_options()
 
-@dataclasses.dataclass(frozen=True)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ObstructedMaze(_Maze):
     """Three by three rooms, of which 1 to 4 quarters have doors.
 
@@ -102,15 +106,19 @@ class ObstructedMaze(_Maze):
     """
 
     quarters: int = 4
-    agent_room: tuple[int, int] = (1, 1)
+    agent_room: tuple[int, int] = MIDDLE_ROOM
     rooms_visited: int = 25
     keys_after_balls: bool = True
 
     def __post_init__(self):
         if not 1 <= self.quarters <= 4:
             raise GobiError(f"ObstructedMaze has 1 to 4 quarters, got {self.quarters}")
-        if not all(0 <= place <= 2 for place in self.agent_room):
-            raise GobiError(f"ObstructedMaze has rooms (0, 0) to (2, 2), got agent_room {self.agent_room}")
+        in_use = (MIDDLE_ROOM, *SIDE_ROOMS[: self.quarters])
+        if self.agent_room not in in_use:
+            raise GobiError(
+                f"with quarters={self.quarters} the agent can start in the rooms "
+                f"{', '.join(map(str, in_use))}, got agent_room={self.agent_room}"
+            )
         if self.rooms_visited < 1:
             raise GobiError(f"ObstructedMaze needs rooms_visited >= 1, got {self.rooms_visited}")
 
@@ -145,7 +153,7 @@ class ObstructedMaze(_Maze):
         grid = layout.walls()
         for quarter, room in enumerate(SIDE_ROOMS[: self.quarters]):
             entry = cells.pack(cells.DOOR, 0, cells.CLOSED) | colours[quarter] << cells.COLOUR_SHIFT
-            grid = rooms.put_at(grid, _door_place(right, down, (1, 1), quarter), entry)
+            grid = rooms.put_at(grid, _door_place(right, down, MIDDLE_ROOM, quarter), entry)
             grid = self._side_room(draws, grid, right, down, colours, quarter, room)
         corners = jnp.array(CORNERS[: self.quarters], jnp.int32)
         column, row = corners[draws.integer(0, self.quarters)]
@@ -168,9 +176,8 @@ class ObstructedMaze(_Maze):
 
     def farama(self) -> tuple[str, dict[str, Any]]:
         """Farama's class and arguments."""
-        _, shared = super().farama()
         name = "ObstructedMaze_Full_V1" if self.keys_after_balls else "ObstructedMaze_Full"
-        return name, shared | {
+        return name, self._farama_options() | {
             "agent_room": self.agent_room,
             "num_quarters": self.quarters,
             "num_rooms_visited": self.rooms_visited,

@@ -10,7 +10,7 @@ from gobi.envs.minigrid.environment import MiniGrid
 from gobi.envs.minigrid.generator import Generator
 from gobi.envs.minigrid.keycorridor import KeyCorridor
 from gobi.envs.minigrid.multiroom import MultiRoom
-from gobi.envs.minigrid.obstructedmaze import ObstructedMaze, TwoRooms
+from gobi.envs.minigrid.obstructedmaze import ObstructedMaze, ObstructedMaze1D
 from gobi.errors import GobiError, unknown
 
 
@@ -20,7 +20,7 @@ class Task:
 
     generator:  its family and sizes.
     version:    which form of the task this id means, where there is more than one.
-    paper:      one of the twelve tasks of the paper.
+    paper:      one of the twelve names in the paper; for 2Q, see the version.
     """
 
     generator: Generator
@@ -57,14 +57,16 @@ TASKS: dict[str, Task] = {
     "MiniGrid-ObstructedMaze-2Dlh-v0": Task(_maze(1, SIDE, 4, False, balls=False), paper=True),
     "MiniGrid-ObstructedMaze-2Dlhb-v0": Task(_maze(1, SIDE, 4, False), _LOST, paper=True),
     "MiniGrid-ObstructedMaze-1Q-v0": Task(_maze(1, MIDDLE, 5, False), _LOST, paper=True),
-    "MiniGrid-ObstructedMaze-2Q-v0": Task(_maze(2, SIDE, 11, False), _LOST, paper=True),
+    "MiniGrid-ObstructedMaze-2Q-v0": Task(
+        _maze(2, SIDE, 11, False), f"{_LOST}; starts in a side room", paper=True
+    ),
     "MiniGrid-ObstructedMaze-Full-v0": Task(_maze(4, MIDDLE, 25, False), _LOST, paper=True),
     "MiniGrid-ObstructedMaze-2Dlhb-v1": Task(_maze(1, SIDE, 4, True), _REPAIRED),
     "MiniGrid-ObstructedMaze-1Q-v1": Task(_maze(1, MIDDLE, 5, True), _REPAIRED),
     "MiniGrid-ObstructedMaze-2Q-v1": Task(_maze(2, SIDE, 11, True), _REPAIRED),
     "MiniGrid-ObstructedMaze-Full-v1": Task(_maze(4, MIDDLE, 25, True), _REPAIRED),
     "gobi/ObstructedMaze-2Q-middle-v0": Task(
-        _maze(2, MIDDLE, 11, False), "the paper's 2Q: start in the middle room; v0"
+        _maze(2, MIDDLE, 11, False), f"{_LOST}; starts in the middle room, as the paper's 2Q"
     ),
     "MiniGrid-Empty-5x5-v0": Task(Empty(5)),
     "MiniGrid-Empty-8x8-v0": Task(Empty(8)),
@@ -76,14 +78,14 @@ TASKS: dict[str, Task] = {
     "MiniGrid-MultiRoom-N4-S5-v1": Task(MultiRoom(4, 5), "v1: four rooms (Farama's v0 has six)"),
     "MiniGrid-KeyCorridorS3R1-v0": Task(KeyCorridor(3, 1)),
     "MiniGrid-KeyCorridorS3R2-v0": Task(KeyCorridor(3, 2)),
-    "MiniGrid-ObstructedMaze-1Dl-v0": Task(TwoRooms(key_in_box=False, blocked=False)),
-    "MiniGrid-ObstructedMaze-1Dlh-v0": Task(TwoRooms(blocked=False)),
-    "MiniGrid-ObstructedMaze-1Dlhb-v0": Task(TwoRooms()),
+    "MiniGrid-ObstructedMaze-1Dl-v0": Task(ObstructedMaze1D(key_in_box=False, blocked=False)),
+    "MiniGrid-ObstructedMaze-1Dlh-v0": Task(ObstructedMaze1D(blocked=False)),
+    "MiniGrid-ObstructedMaze-1Dlhb-v0": Task(ObstructedMaze1D()),
     "MiniGrid-ObstructedMaze-2Dl-v0": Task(_maze(1, SIDE, 4, False, balls=False, boxes=False)),
 }
 
 PAPER_TASKS: tuple[str, ...] = tuple(name for name, task in TASKS.items() if task.paper)
-"""The twelve tasks of the paper, under the ids that Farama gives them."""
+"""The twelve tasks of the paper. Farama's 2Q is not quite the paper's: that one is 2Q-middle."""
 
 
 def find(name: str) -> str:

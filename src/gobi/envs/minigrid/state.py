@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32, UInt16
 
@@ -35,12 +36,17 @@ def level(
     target: UInt16[Array, ""] | None = None,
 ) -> State:
     """A state at step 0, with empty hands."""
-    nothing = jnp.asarray(cells.NOTHING)
     return State(
         grid=grid,
         position=position,
         direction=direction,
-        carrying=nothing,
-        target=nothing if target is None else target,
+        # Each part is an array of its own: a caller may donate the state.
+        carrying=jnp.array(cells.NOTHING),
+        target=jnp.array(cells.NOTHING) if target is None else target,
         step_count=jnp.int32(0),
     )
+
+
+def nth(states: State, number: int) -> State:
+    """One of the states that are stacked along the first axis."""
+    return jax.tree.map(lambda part: part[number], states)

@@ -1,6 +1,7 @@
 """A long parity run: many shards, several processes, every finished shard on disk at once.
 
-A run that was stopped goes on where it left off: shards are numbered, and what a number plays never changes.
+A run that was stopped goes on where it left off: shards are numbered, and what a number plays is fixed by the
+code. Shards that other code has played, ours or Farama's, do not count.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pathlib
 import signal
 from collections.abc import Callable, Iterable
 
-from gobi.envs.minigrid.parity.transitions import Tally, check_shard
+from gobi.envs.minigrid.parity.transitions import Tally, check_shard, code_version
 from gobi.errors import GobiError
 
 FILE = "transitions.jsonl"
@@ -59,13 +60,15 @@ def run(
 
 
 def recorded(folder: pathlib.Path | None) -> list[Tally]:
-    """The shards that a folder already holds. A last line cut short by a crash is left out."""
+    """The shards that a folder holds of the present code. A last line cut short by a crash is left out."""
     if folder is None or not (folder / FILE).exists():
         return []
     found = []
     for line in (folder / FILE).read_text().splitlines():
         with contextlib.suppress(json.JSONDecodeError):
-            found.append(Tally(**json.loads(line)))
+            entry = json.loads(line)
+            if entry.get("code") == code_version():
+                found.append(Tally(**entry))
     return list({(tally.task, tally.shard): tally for tally in found}.values())
 
 
@@ -105,7 +108,7 @@ def _in_parallel(
     with contextlib.ExitStack() as stack:
         pools = [
             stack.enter_context(
-                concurrent.futures.ProcessPoolExecutor(1, mp_context=context, initializer=_leave_interrupts)
+                concurrent.futures.ProcessPoolExecutor(1, mp_context=context, initializer=_prepare_child)
             )
             for _ in range(jobs)
         ]
@@ -142,9 +145,10 @@ def _in_parallel(
                 dispatch(pool)
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C is for the process that the user sees; it ends the others."""
+def _prepare_child() -> None:
+    """Ctrl-C is for the process that the user sees, which ends the others; a GPU is shared by all of them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
 def _stop_children(kind: object, error: object, trace: object) -> None:

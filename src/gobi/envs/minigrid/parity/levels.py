@@ -16,7 +16,7 @@ from gobi.envs.minigrid.multiroom import MultiRoom
 from gobi.envs.minigrid.parity import statistics
 from gobi.envs.minigrid.parity.features import features
 from gobi.envs.minigrid.solver import solvable
-from gobi.envs.minigrid.state import State
+from gobi.envs.minigrid.state import State, nth
 from gobi.errors import GobiError
 
 ALPHA = 0.01
@@ -208,10 +208,7 @@ def _is_quantity(values: Shaped[np.ndarray, " levels"]) -> bool:
 def _described(env: MiniGrid, levels: State) -> Sample:
     """All features of the levels, and whether each can be solved."""
     levels = jax.tree.map(np.asarray, levels)
-    can_be_solved = [
-        solvable(jax.tree.map(lambda part, number=number: part[number], levels))
-        for number in range(len(levels.direction))
-    ]
+    can_be_solved = [solvable(nth(levels, number)) for number in range(len(levels.direction))]
     return features(env.generator, levels) | {"solvable": np.array(can_be_solved, np.int64)}
 
 

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import hashlib
+import pathlib
 import time
 import zlib
+from importlib import metadata
 from typing import Any
 
 import jax
@@ -20,7 +23,7 @@ import numpy as np
 from gobi.envs.minigrid import bank, cells, oracle, registry, rules, solver
 from gobi.envs.minigrid.environment import MiniGrid
 from gobi.envs.minigrid.parity.play import EVENTS, NO_PLAN, Trace, player
-from gobi.envs.minigrid.state import State
+from gobi.envs.minigrid.state import State, nth
 
 EPISODES = 64
 LONGEST = 400
@@ -51,6 +54,8 @@ class Tally:
     seconds: float = 0.0
     first_mismatch: str = ""
     device: str = ""
+    code: str = ""
+    """What was compared: see `code_version`."""
 
     def __add__(self, other: Tally) -> Tally:
         numbers = {
@@ -72,11 +77,19 @@ def check_shard(task: str, shard: int) -> Tally:
     plans, uniform = _plans(env, levels, random)
     keys = jax.random.split(jax.random.key(int(random.integers(2**31))), EPISODES)
     trace: Trace = jax.tree.map(np.asarray, player(env)(levels, plans, uniform, keys))
-    tally = Tally(task, shard, device=jax.devices()[0].device_kind)
+    tally = Tally(task, shard, device=jax.devices()[0].device_kind, code=code_version())
     for number, game in enumerate(games):
         episode = Trace(*(part[number] for part in trace))
         tally = tally + _compare(task, shard, number, game, episode)
     return dataclasses.replace(tally, seconds=time.perf_counter() - start)
+
+
+@functools.cache
+def code_version() -> str:
+    """Names the code on both sides: a digest of the sources of our MiniGrid, and the version of Farama's."""
+    folder = pathlib.Path(cells.__file__).parent
+    sources = b"".join(path.read_bytes() for path in sorted(folder.rglob("*.py")))
+    return f"{hashlib.sha256(sources).hexdigest()[:12]}, minigrid {metadata.version('minigrid')}"
 
 
 def _levels(env: MiniGrid, random: np.random.Generator) -> tuple[list[Any], State]:
@@ -93,8 +106,7 @@ def _levels(env: MiniGrid, random: np.random.Generator) -> tuple[list[Any], Stat
         if number < half:
             game.reset(seed=seed + number)
         else:
-            level = jax.tree.map(lambda part, i=number - half: part[i], ours)
-            oracle.to_farama(level, game)
+            oracle.to_farama(nth(ours, number - half), game)
         game.step_count = int(max(counts[number], 0))
         states.append(jax.tree.map(np.asarray, oracle.from_farama(game)))
     return games, jax.tree.map(lambda *parts: np.stack(parts), *states)
@@ -116,7 +128,7 @@ def _plans(env: MiniGrid, levels: State, random: np.random.Generator) -> tuple[n
     plans = np.full((EPISODES, steps), NO_PLAN, np.int32)
     kinds = random.permutation(EPISODES) / EPISODES
     for number in np.flatnonzero(kinds >= 0.5):
-        plan = solver.solve(jax.tree.map(lambda part, i=number: part[i], levels)) or []
+        plan = solver.solve(nth(levels, int(number))) or []
         whole = kinds[number] >= 0.75
         kept = len(plan) if whole else int(random.integers(0, len(plan), endpoint=True))
         plan = plan[: min(kept, steps)]
