@@ -95,13 +95,13 @@ def test_tasks_as_csv_can_be_read_by_a_program(gobi_command):
 
 
 def test_tasks_shows_the_ceilings_that_are_known_and_a_dash_for_the_others(gobi_command, monkeypatch):
-    ceiling = SimpleNamespace(levels=500, solvable_share=0.932, best_return=0.8768)
+    ceiling = SimpleNamespace(levels=500, counted=900, solvable_share=0.932, best_return=0.8768)
     monkeypatch.setattr(ceilings, "known", lambda: {EMPTY: ceiling})
     _, out, _ = gobi_command("tasks")
     rows = {line.split()[0]: line.split() for line in out.splitlines() if line.startswith("MiniGrid")}
     assert rows[EMPTY][-2:] == ["93.2%", "0.877"]
     assert rows["MiniGrid-Empty-8x8-v0"][-2:] == ["-", "-"]
-    assert "measured on 500 levels" in out
+    assert "measured on 900 levels (solvable) and 500 levels (return)" in out
 
 
 # doctor

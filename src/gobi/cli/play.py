@@ -17,6 +17,7 @@ import gobi
 from gobi.cli.arguments import Switch, TaskName, at_least, check_seed
 from gobi.cli.terminal import say
 from gobi.envs.minigrid import MiniGrid, State, numbered_levels, policies, render, solver
+from gobi.envs.minigrid.state import nth
 from gobi.errors import GobiError, require
 
 
@@ -89,7 +90,7 @@ class Episode:
 
 def numbered_level(env: MiniGrid, seed: int, number: int) -> State:
     """One level of a seed."""
-    return jax.tree.map(lambda array: array[0], numbered_levels(env, seed, number, 1))
+    return nth(numbered_levels(env, seed, number, 1), 0)
 
 
 def act(

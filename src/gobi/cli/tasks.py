@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv as csv_format
 import sys
+from collections.abc import Collection
 
 from gobi.cli.arguments import Switch
 from gobi.cli.terminal import say, show
@@ -13,9 +14,9 @@ from gobi.envs.minigrid.rules import NUM_ACTIONS
 
 CSV_HEADINGS = (
     "id", "paper", "width", "height", "max_steps", "actions",
-    "solvable_share", "best_return", "levels", "version",
+    "solvable_share", "counted", "best_return", "levels", "version",
 )  # fmt: skip
-"""`levels` is the number of levels behind the two numbers before it."""
+"""`counted` and `levels` are the numbers of levels behind what stands before them."""
 
 
 def tasks(*, csv: Switch = False) -> None:
@@ -35,9 +36,14 @@ def tasks(*, csv: Switch = False) -> None:
         "solvable: share of the levels that can be solved at all\n"
         "best return: mean return of a solver that knows the whole grid; 0 for levels that cannot be solved"
     )
-    if counts := [ceiling.levels for ceiling in ceilings.known().values()]:
-        span = f"{min(counts):,}" if min(counts) == max(counts) else f"{min(counts):,} to {max(counts):,}"
-        say(f"both were measured on {span} levels of each task; -: not measured")
+    if known := ceilings.known().values():
+        counted, played = _span([one.counted for one in known]), _span([one.levels for one in known])
+        say(f"measured on {counted} levels (solvable) and {played} levels (return) a task; -: not measured")
+
+
+def _span(counts: Collection[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
 def _rows() -> list[list[str]]:
@@ -67,6 +73,8 @@ def _write_csv() -> None:
     writer.writerow(CSV_HEADINGS)
     for name, task in TASKS.items():
         ceiling = known.get(name)
-        reached = (ceiling.solvable_share, ceiling.best_return, ceiling.levels) if ceiling else ("", "", "")
+        reached = [""] * 4
+        if ceiling:
+            reached = [ceiling.solvable_share, ceiling.counted, ceiling.best_return, ceiling.levels]
         size, limit = task.generator.size, task.generator.max_steps
         writer.writerow([name, int(task.paper), *size, limit, NUM_ACTIONS, *reached, task.version])

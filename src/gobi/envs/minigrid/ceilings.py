@@ -19,7 +19,7 @@ from jaxtyping import Array, Float32, Int32
 
 from gobi.envs.minigrid import bank, rules, solver
 from gobi.envs.minigrid.environment import MiniGrid
-from gobi.envs.minigrid.state import State
+from gobi.envs.minigrid.state import State, nth
 from gobi.errors import GobiError
 
 EFFORT = 20_000
@@ -34,7 +34,7 @@ class Ceiling:
     counted:         how many were looked at for the share that can be solved.
     seed:            whose levels.
     solvable_share:  the share of levels that can be solved at all.
-    best_return:     the solver's mean return over all levels, those that cannot be solved counting 0.
+    best_return:     the solver's mean return on the levels that can be solved, times their share.
     mean_steps:      its mean number of steps on the levels that can be solved.
     failures:        levels that can be solved, but were not, within the step limit; they count 0 as well.
     """
@@ -67,10 +67,10 @@ def measure(
     if levels < 1:
         raise GobiError(f"a ceiling needs at least one level, got {levels}")
     made = jax.tree.map(np.asarray, bank.numbered_levels(env, seed, 0, counted))
-    solvable = np.array([solver.solvable(_one(made, number)) for number in range(counted)])
+    solvable = np.array([solver.solvable(nth(made, number)) for number in range(counted)])
     plans: list[list[int]] = []
     for number in np.flatnonzero(solvable[:levels]).tolist():
-        plans.append(solver.solve(_one(made, number), effort) or [])
+        plans.append(solver.solve(nth(made, number), effort) or [])
         if after_each:
             after_each()
     if not plans:
@@ -86,10 +86,6 @@ def measure(
         mean_steps=float(steps[won].mean()) if won.any() else 0.0,
         failures=int(np.sum(~won)),
     )
-
-
-def _one(levels: State, number: int) -> State:
-    return jax.tree.map(lambda array: array[number], levels)
 
 
 def play(env: MiniGrid, levels: State, plans: list[list[int]]) -> Float32[np.ndarray, " levels"]:
