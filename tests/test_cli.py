@@ -253,7 +253,7 @@ PLAY = ("play", EMPTY, "--out", "film.gif")
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("ply",), "unknown command 'ply'; did you mean play?"),
+        (("ply",), "unknown command 'ply'; did you mean play"),
         (("--steps",), "unknown command '--steps'"),
         (("play",), "missing TASK, --out PATH (see gobi play --help)"),
         (("play", EMPTY), "missing --out PATH"),
