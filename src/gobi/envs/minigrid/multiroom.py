@@ -102,7 +102,10 @@ class MultiRoom(Generator):
         return levels, jnp.minimum(jnp.sum(complete), self.chunk_size).astype(jnp.int32)
 
     def one(self, key: Key[Array, ""]) -> State:
-        """A single level: small batches of attempts until one comes through."""
+        """A single level: small batches of attempts until one comes through.
+
+        For sizes that never fit it does not end, since compiled code cannot refuse; `make_bank` says so.
+        """
         batch = self.attempts // 16
 
         def attempt(number: Int32[Array, ""]) -> tuple[Int32[Array, ""], Chain]:
