@@ -11,7 +11,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int32, Key
+from jaxtyping import Array, Float32, Int32, Key, UInt8
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import gobi
@@ -132,7 +132,7 @@ def measure(env: MiniGrid, num_envs: int, steps: int, seed: int) -> Result:
 
         progress.update(bar, description="playing", completed=0, total=unrolls)
         for key in keys:
-            lanes, found = run(bank, lanes, key)
+            lanes, found, _ = run(bank, lanes, key)
             sums += np.asarray(found)
             if has_room(env, bank, lanes.queue):
                 bank, queue = fill(bank, lanes.queue)
@@ -156,17 +156,22 @@ def measure(env: MiniGrid, num_envs: int, steps: int, seed: int) -> Result:
 
 def _unroll(
     stepper: Stepper, bank: Bank, lanes: Lanes, key: Key[Array, ""]
-) -> tuple[Lanes, Float32[Array, " 3"]]:
-    """Takes UNROLL random steps in each lane. Returns three sums: episodes ended, successes, returns."""
+) -> tuple[Lanes, Float32[Array, " 3"], UInt8[Array, "unroll envs 7 7 3"]]:
+    """Takes UNROLL random steps in each lane. Returns three sums: episodes ended, successes, returns.
+
+    The observations are returned too, as a learner would have them: XLA leaves out what nobody looks at, and
+    the speed would be that of an environment without a view.
+    """
 
     def step(lanes: Lanes, actions: Int32[Array, " envs"]):
         lanes, after = stepper.step(bank, lanes, actions)
         # A task pays once, at the end: the rewards of an unroll are the returns of the episodes it ends.
-        return lanes, jnp.stack([jnp.sum(after.done), jnp.sum(after.reward > 0), jnp.sum(after.reward)])
+        sums = jnp.stack([jnp.sum(after.done), jnp.sum(after.reward > 0), jnp.sum(after.reward)])
+        return lanes, (sums, after.observation)
 
     actions = jax.random.randint(key, (UNROLL, stepper.num_envs), 0, rules.NUM_ACTIONS)
-    lanes, found = jax.lax.scan(step, lanes, actions)
-    return lanes, jnp.sum(found, axis=0)
+    lanes, (found, observations) = jax.lax.scan(step, lanes, actions)
+    return lanes, jnp.sum(found, axis=0), observations
 
 
 def _progress() -> Progress:
