@@ -1,7 +1,7 @@
 """Measures how well each task can be played at all, and writes the numbers that come with gobi.
 
 python benchmarks/task_ceilings.py
-python benchmarks/task_ceilings.py --tasks MiniGrid-MultiRoom-N6-v0 --levels 100 --out /tmp/ceilings.json
+python benchmarks/task_ceilings.py --tasks MiniGrid-MultiRoom-N6-v0 --levels 100 --out ceilings.json
 """
 
 from __future__ import annotations
