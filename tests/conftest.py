@@ -1,4 +1,4 @@
-"""What several test files share: states drawn as text, and levels and compiled functions made only once."""
+"""What several test files share: commands, states drawn as text, levels and compiled functions made once."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gobi import cli
 from gobi.envs.minigrid import State, cells, make, numbered_levels
 
 HEADINGS = ">v<^"
@@ -20,6 +21,19 @@ LEGEND = {
     "G": int(cells.GOAL_CELL),
     "L": cells.pack(cells.LAVA, cells.RED),
 }
+
+
+@pytest.fixture
+def gobi_command(capsys, tmp_path, monkeypatch):
+    """Runs a command in an empty folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = cli.main(words)
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -25,19 +25,6 @@ from gobi.errors import GobiError
 EMPTY = "MiniGrid-Empty-5x5-v0"
 
 
-@pytest.fixture
-def gobi_command(capsys, tmp_path, monkeypatch):
-    """Runs a command in an empty folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: str) -> tuple[int, str, str]:
-        code = cli.main(words)
-        printed = capsys.readouterr()
-        return code, printed.out, printed.err
-
-    return run
-
-
 def is_one_error_line(text: str) -> bool:
     return text.startswith("gobi: error: ") and text.endswith("\n") and text.count("\n") == 1
 

@@ -45,7 +45,7 @@ class MultiRoom(Generator):
     """`rooms` rooms of 4 to `max_size` cells a side, walls included, on a grid of `side` x `side`.
 
     An attempt is a chain: each next room gets eight tries, then all starts anew. For twelve rooms one attempt
-    in 1,150 comes through, so attempts run side by side, and a chunk keeps the ones that do, in order.
+    in a thousand comes through, so attempts run side by side, and a chunk keeps the ones that do, in order.
     """
 
     rooms: int = 6

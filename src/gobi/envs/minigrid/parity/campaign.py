@@ -39,7 +39,8 @@ def run(
     if transitions < 1 or jobs < 1:
         raise GobiError(f"parity needs transitions >= 1 and jobs >= 1, got {transitions} and {jobs}")
     names = list(dict.fromkeys(tasks))
-    done = {name: [tally for tally in recorded(folder) if tally.task == name] for name in names}
+    earlier = recorded(folder)
+    done = {name: [tally for tally in earlier if tally.task == name] for name in names}
     for tally in itertools.chain(*done.values()):
         progress(tally)
 

@@ -23,7 +23,7 @@ ALPHA = 0.01
 """A task fails if an adjusted p-value is below this, twice."""
 RERUN_FACTOR = 10
 MANY_ROOMS = 8
-"""Farama starts a MultiRoom level over until all rooms fit; with more than these, that takes 0.3 s."""
+"""Farama starts a MultiRoom level over until all rooms fit; with more than these, that takes long."""
 
 ROW_COLUMNS = ("feature", "test", "statistic", "p", "adjusted p")
 SUMMARY_COLUMNS = (
