@@ -4,7 +4,7 @@ from importlib.metadata import version
 
 from gobi.envs.minigrid import make
 from gobi.errors import GobiError
-from gobi.types import Spec, Timestep
+from gobi.types import Spec, Timestep, Transition
 
 __version__ = version("gobi")
-__all__ = ["GobiError", "Spec", "Timestep", "__version__", "make"]
+__all__ = ["GobiError", "Spec", "Timestep", "Transition", "__version__", "make"]

@@ -1,11 +1,15 @@
-"""The few records that every part of gobi passes along: Spec and Timestep."""
+"""The few records that every part of gobi passes along: Spec, Timestep and Transition."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
-from jaxtyping import Array, Bool, Float32, UInt8
+from jaxtyping import Array, Bool, Float32, Int32, UInt8
+
+Views = dict[str, Any]
+"""What can be seen of a state, by name: `observation`, `panorama`, `full_grid`, or the `state` itself."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,5 +46,29 @@ class Timestep(eqx.Module):
 
     @property
     def done(self) -> Bool[Array, "..."]:
+        """Whether the episode is over, for either reason."""
+        return self.terminated | self.truncated
+
+
+class Transition(eqx.Module):
+    """Both ends of a step in each of the parallel environments; a rollout has a time axis before those.
+
+    before:      the views of where the action was taken.
+    action:      what was done.
+    after:       the views of where it led: at an episode's end its true last state, never the next one's first.
+    reward:      the task's own reward.
+    terminated:  the episode ended by the rules of the task.
+    truncated:   the episode ran out of steps. Both may be true at once.
+    """
+
+    before: Views
+    action: Int32[Array, "*time envs"]
+    after: Views
+    reward: Float32[Array, "*time envs"]
+    terminated: Bool[Array, "*time envs"]
+    truncated: Bool[Array, "*time envs"]
+
+    @property
+    def done(self) -> Bool[Array, "*time envs"]:
         """Whether the episode is over, for either reason."""
         return self.terminated | self.truncated
