@@ -136,7 +136,7 @@ def measure(env: MiniGrid, num_envs: int, steps: int, seed: int) -> Result:
             sums += np.asarray(found)
             if has_room(env, bank, lanes.queue):
                 bank, queue = fill(bank, lanes.queue)
-                lanes = Lanes(lanes.states, queue)
+                lanes = Lanes(lanes.states, lanes.reachable, queue)
             progress.advance(bar)
         seconds = time.perf_counter() - compiled
     episodes, successes = int(sums[0]), int(sums[1])

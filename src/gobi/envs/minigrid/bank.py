@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from gobi.envs.minigrid.environment import MiniGrid
-from gobi.envs.minigrid.state import State
+from gobi.envs.minigrid.state import State, reachable_cells
 from gobi.errors import GobiError
 
 MOST = jnp.iinfo(jnp.int32).max
@@ -29,6 +29,7 @@ class Bank(eqx.Module):
 
     levels:      the levels, stacked.
     views:       the first observation of each, so that a restart costs no view.
+    reachable:   how many cells of each can be reached, all doors opened.
     seed:        whose levels these are.
     next_chunk:  the chunk that the next refill makes.
     fresh:       levels that nobody has taken yet when the bank was made.
@@ -37,6 +38,7 @@ class Bank(eqx.Module):
 
     levels: State
     views: UInt8[Array, "capacity 7 7 3"]
+    reachable: Int32[Array, " capacity"]
     seed: Int32[Array, ""]
     next_chunk: Int32[Array, ""]
     fresh: Int32[Array, ""]
@@ -146,6 +148,7 @@ def _add_chunk(env: MiniGrid, bank: Bank, place: Queue) -> tuple[Bank, Queue]:
     filled = Bank(
         levels=jax.tree.map(written, bank.levels, levels),
         views=written(bank.views, views),
+        reachable=written(bank.reachable, jax.vmap(reachable_cells)(levels)),
         seed=bank.seed,
         next_chunk=bank.next_chunk + 1,
         fresh=bank.fresh,
@@ -163,6 +166,7 @@ def fixed_levels(env: MiniGrid, seed: int, count: int, start: int = 0) -> Bank:
     return Bank(
         levels=levels,
         views=_views(env, levels),
+        reachable=_reachable(levels),
         seed=jnp.int32(seed),
         next_chunk=jnp.int32(0),
         fresh=jnp.int32(count),
@@ -229,12 +233,16 @@ def _blank(env: MiniGrid, seed: int, capacity: int) -> Bank:
     shapes = jax.eval_shape(env.generator.one, jax.random.key(0))
     views = jnp.zeros((capacity, *env.spec.observation_shape), jnp.uint8)
     levels = jax.tree.map(lambda part: jnp.zeros((capacity, *part.shape), part.dtype), shapes)
-    return Bank(levels, views, jnp.int32(seed), next_chunk=jnp.int32(0), fresh=jnp.int32(0))
+    reachable = jnp.zeros(capacity, jnp.int32)
+    return Bank(levels, views, reachable, jnp.int32(seed), next_chunk=jnp.int32(0), fresh=jnp.int32(0))
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _views(env: MiniGrid, levels: State) -> UInt8[Array, "capacity 7 7 3"]:
     return jax.vmap(env.observe)(levels)
+
+
+_reachable = jax.jit(jax.vmap(reachable_cells))
 
 
 def _length(levels: State) -> int:

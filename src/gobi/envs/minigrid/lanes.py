@@ -17,9 +17,15 @@ from gobi.types import Timestep
 
 
 class Lanes(eqx.Module):
-    """The states of all lanes, and how far they have used up their bank."""
+    """The states of all lanes, and how far they have used up their bank.
+
+    states:     where each lane's episode stands.
+    reachable:  how many cells of its level can be reached.
+    queue:      how many levels have been handed out.
+    """
 
     states: State
+    reachable: Int32[Array, " envs"]
     queue: Queue
 
 
@@ -62,7 +68,7 @@ class Stepper:
         slot = jnp.arange(self.num_envs) % bank.capacity
         states = jax.tree.map(lambda array: array[slot], bank.levels)
         place = take(place, jnp.int32(self.num_envs), bank.capacity)
-        return Lanes(states, place), bank.views[slot]
+        return Lanes(states, bank.reachable[slot], place), bank.views[slot]
 
     def step(self, bank: Bank, lanes: Lanes, actions: Integer[Array, " envs"]) -> tuple[Lanes, LanesStep]:
         """One step in every lane. Lanes whose episode ends stand at the start of their next level."""
@@ -105,7 +111,8 @@ class Stepper:
 
         states = jax.tree.map(replaced, states, bank.levels)
         place = take(lanes.queue, rank[-1], bank.capacity)
-        return Lanes(states, place), replaced(timestep.observation, bank.views)
+        reachable = replaced(lanes.reachable, bank.reachable)
+        return Lanes(states, reachable, place), replaced(timestep.observation, bank.views)
 
 
 def positions(lanes: Lanes) -> Int32[Array, "envs 2"]:

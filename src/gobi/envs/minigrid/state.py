@@ -50,3 +50,23 @@ def level(
 def nth(states: State, number: int) -> State:
     """One of the states that are stacked along the first axis."""
     return jax.tree.map(lambda part: part[number], states)
+
+
+def reachable_cells(state: State) -> Int32[Array, ""]:
+    """How many cells the agent could stand on if every door were open and nothing lay about."""
+    free = cells.object_of(state.grid) != cells.WALL
+    start = jnp.zeros_like(free).at[state.position[0], state.position[1]].set(True)
+
+    def spread(reached):
+        padded = jnp.pad(reached, 1)
+        beside = padded[2:, 1:-1] | padded[:-2, 1:-1] | padded[1:-1, 2:] | padded[1:-1, :-2]
+        return (reached | beside) & free
+
+    def spreading(carry):
+        return jnp.any(carry[0] != carry[1])
+
+    def onwards(carry):
+        return spread(carry[0]), carry[0]
+
+    reached, _ = jax.lax.while_loop(spreading, onwards, (start, jnp.zeros_like(start)))
+    return jnp.sum(reached, dtype=jnp.int32)

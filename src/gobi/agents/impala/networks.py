@@ -1,0 +1,241 @@
+"""Policies with memory: the network of the paper's text, that of its code, and a compact one for laptops."""
+
+from __future__ import annotations
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Float32, Key, Num, UInt8
+
+from gobi.agents.impala.layers import (
+    LSTM,
+    RELU_GAIN,
+    Linear,
+    LSTMState,
+    linear,
+    lstm,
+    num_patches,
+    patches,
+)
+from gobi.envs.minigrid.cells import COLOUR_NAMES, OBJECT_NAMES
+from gobi.errors import GobiError, unknown
+from gobi.types import Spec
+
+NETWORKS = ("paper", "coded", "compact")
+
+Carry = tuple[LSTMState, ...]
+"""What a policy remembers: the state of each LSTM layer."""
+
+
+class Policy(eqx.Module):
+    """Observations to logits and a value, with an LSTM between. All leaves are float arrays.
+
+    torso:  observations to features.
+    cores:  LSTM layers, each fed by the one before.
+    heads:  the last core's hidden state to logits and value.
+    """
+
+    torso: Convolutions | Cells | Bits
+    cores: tuple[LSTM, ...]
+    heads: Heads | DeepHeads
+
+    def initial(self, num_envs: int) -> Carry:
+        """Remembers nothing."""
+        return tuple(core.initial(num_envs) for core in self.cores)
+
+    def __call__(
+        self, observation: UInt8[Array, "envs *shape"], first: Bool[Array, " envs"], carry: Carry
+    ) -> tuple[Float32[Array, "envs actions"], Float32[Array, " envs"], Carry]:
+        """Logits, values and the new carry. Where `first`, an episode begins and the carry is forgotten."""
+        x, after = self.torso(observation), []
+        for core, state in zip(self.cores, carry, strict=True):
+            after.append(core.step(x, first, state))
+            x = after[-1].hidden
+        return *self.heads(x), tuple(after)
+
+    def unroll(
+        self,
+        observations: UInt8[Array, "time envs *shape"],
+        firsts: Bool[Array, "time envs"],
+        carry: Carry,
+    ) -> tuple[Float32[Array, "time envs actions"], Float32[Array, "time envs"], Carry]:
+        """The same over time, from the carry before the first step; gives the carries after each step."""
+        steps, envs, *shape = observations.shape
+        x, after = self.torso(observations.reshape(steps * envs, *shape)).reshape(steps, envs, -1), []
+        for core, state in zip(self.cores, carry, strict=True):
+            after.append(core.unroll(x, firsts, state))
+            x = after[-1].hidden
+        return *self.heads(x), tuple(after)
+
+
+class Convolutions(eqx.Module):
+    """Raw integers as floats; three 3x3 convolutions with ELU; two dense layers with ReLU."""
+
+    kernels: tuple[Linear, ...]
+    dense: tuple[Linear, ...]
+    strides: tuple[int, ...] = eqx.field(static=True)
+
+    def __call__(self, observation: UInt8[Array, "rows w h c"]) -> Float32[Array, "rows features"]:
+        """Features of each observation."""
+        x = observation.astype(self.kernels[0].weight.dtype)
+        for kernel, stride in zip(self.kernels, self.strides, strict=True):
+            x = _flat(patches(x, stride, border=1))
+            x = jax.nn.elu(kernel(x)).astype(kernel.weight.dtype)
+        x = x.reshape(x.shape[0], -1)
+        for layer in self.dense:
+            x = jax.nn.relu(layer(x))
+        return x
+
+
+class Cells(eqx.Module):
+    """MiniGrid's cells, object, colour and state one-hot; one 3x3 convolution; one dense layer, both with ReLU.
+
+    The convolution takes every second cell without a border, which covers a 7x7 view exactly, with the cell in front
+    of the agent in the middle of a patch. No layer before it needs a gradient: that costs most on a CPU.
+    """
+
+    kernel: Linear
+    dense: Linear
+
+    SIZES = (len(OBJECT_NAMES), len(COLOUR_NAMES), 3)
+    STRIDE = 2
+
+    def __call__(self, observation: UInt8[Array, "rows w h 3"]) -> Float32[Array, "rows features"]:
+        """Features of each view."""
+        cells = patches(observation, self.STRIDE, border=0)
+        channels = [
+            cells[..., i, None] == jnp.arange(size, dtype=jnp.uint8) for i, size in enumerate(self.SIZES)
+        ]
+        x = _flat(jnp.concatenate(channels, axis=-1).astype(self.kernel.weight.dtype))
+        x = jax.nn.relu(self.kernel(x))
+        return jax.nn.relu(self.dense(x.reshape(x.shape[0], -1)))
+
+
+class Bits(eqx.Module):
+    """Observations of any other shape: the eight bits of each number, then one dense layer."""
+
+    dense: Linear
+
+    def __call__(self, observation: UInt8[Array, "rows *shape"]) -> Float32[Array, "rows features"]:
+        """Features of each observation."""
+        bits = (observation[..., None] >> jnp.arange(8, dtype=jnp.uint8)) & 1
+        return jax.nn.relu(self.dense(bits.reshape(bits.shape[0], -1).astype(self.dense.weight.dtype)))
+
+
+class Heads(eqx.Module):
+    """Logits and value in one product: acting in a few lanes waits for kernels, not for arithmetic."""
+
+    output: Linear
+
+    def __call__(
+        self, x: Float[Array, "*rows units"]
+    ) -> tuple[Float32[Array, "*rows actions"], Float32[Array, "*rows"]]:
+        """Logits and values."""
+        outputs = self.output(x)
+        return outputs[..., :-1], outputs[..., -1]
+
+
+class DeepHeads(eqx.Module):
+    """Logits and value, each after a dense layer of its own; the two layers are one product."""
+
+    dense: Linear
+    logits: Linear
+    value: Linear
+
+    def __call__(
+        self, x: Float[Array, "*rows units"]
+    ) -> tuple[Float32[Array, "*rows actions"], Float32[Array, "*rows"]]:
+        """Logits and values."""
+        for_logits, for_value = jnp.split(jax.nn.relu(self.dense(x)), 2, axis=-1)
+        return self.logits(for_logits), self.value(for_value)[..., 0]
+
+
+def build(name: str, spec: Spec, key: Key[Array, ""]) -> Policy:
+    """A fresh policy for a task.
+
+    paper:    raw integers, convolutions of 32, 128, 512 channels, two dense layers, one LSTM layer, and a
+              dense layer in each head, 1024 units all of them.
+    coded:    the same with two LSTM layers and linear heads.
+    compact:  one-hot cells, few channels, 128 units; takes observations of any shape.
+    """
+    if name not in NETWORKS:
+        raise unknown("network", name, NETWORKS)
+    if spec.observation_dtype != "uint8":
+        raise GobiError(f"policies see uint8 observations; {spec.id} gives {spec.observation_dtype}")
+    if name == "compact":
+        return compact(spec, key)
+    return large(spec, key, layers=1 if name == "paper" else 2, deep_heads=name == "paper")
+
+
+def large(spec: Spec, key: Key[Array, ""], layers: int, deep_heads: bool, units: int = 1024) -> Policy:
+    """The paper's network, with `layers` LSTM layers and heads with or without a dense layer."""
+    if len(spec.observation_shape) != 3:
+        raise GobiError(
+            f"this network needs observations [width, height, channels]; {spec.id} gives "
+            f"{list(spec.observation_shape)}; take the network 'compact'"
+        )
+    torso_key, head_key, *core_keys = jax.random.split(key, 2 + layers)
+    heads = (
+        _deep_heads(head_key, units, spec.num_actions)
+        if deep_heads
+        else _heads(head_key, units, spec.num_actions)
+    )
+    return Policy(
+        torso=_convolutions(torso_key, spec.observation_shape, units),
+        cores=tuple(lstm(core_key, units, units) for core_key in core_keys),
+        heads=heads,
+    )
+
+
+def compact(spec: Spec, key: Key[Array, ""], units: int = 128, channels: int = 32) -> Policy:
+    """A small network; the eight bits of each number where observations are not MiniGrid's views."""
+    torso_key, core_key, head_key = jax.random.split(key, 3)
+    if spec.observation_shape == (7, 7, 3):
+        torso = _cells(torso_key, spec.observation_shape, channels, units)
+    else:
+        torso = Bits(linear(torso_key, 8 * math.prod(spec.observation_shape), units, RELU_GAIN))
+    return Policy(torso, (lstm(core_key, units, units),), _heads(head_key, units, spec.num_actions))
+
+
+def _convolutions(key, shape: tuple[int, ...], units: int) -> Convolutions:
+    width, height, inputs = shape
+    channels, strides = (32, 128, 512), (1, 2, 2)
+    keys = jax.random.split(key, 5)
+    kernels = []
+    for kernel_key, outputs, stride in zip(keys, channels, strides, strict=False):
+        kernels.append(linear(kernel_key, 9 * inputs, outputs, RELU_GAIN))
+        inputs, width, height = outputs, num_patches(width, stride, 1), num_patches(height, stride, 1)
+    sizes = (inputs * width * height, units), (units, units)
+    dense = tuple(linear(k, *size, RELU_GAIN) for k, size in zip(keys[3:], sizes, strict=True))
+    return Convolutions(tuple(kernels), dense, strides)
+
+
+def _cells(key, shape: tuple[int, ...], channels: int, units: int) -> Cells:
+    kernel_key, dense_key = jax.random.split(key)
+    places = math.prod(num_patches(length, Cells.STRIDE, 0) for length in shape[:2])
+    return Cells(
+        linear(kernel_key, 9 * sum(Cells.SIZES), channels, RELU_GAIN),
+        linear(dense_key, places * channels, units, RELU_GAIN),
+    )
+
+
+def _flat(x: Num[Array, "*places cells channels"]) -> Num[Array, "*places inputs"]:
+    return x.reshape(*x.shape[:-2], -1)
+
+
+def _heads(key, units: int, actions: int) -> Heads:
+    """Each head orthogonal by itself, not the two together."""
+    logits_key, value_key = jax.random.split(key)
+    return Heads(_beside(linear(logits_key, units, actions), linear(value_key, units, 1)))
+
+
+def _deep_heads(key, units: int, actions: int) -> DeepHeads:
+    keys = jax.random.split(key, 4)
+    dense = _beside(*(linear(k, units, units, RELU_GAIN) for k in keys[:2]))
+    return DeepHeads(dense, linear(keys[2], units, actions), linear(keys[3], units, 1))
+
+
+def _beside(*layers: Linear) -> Linear:
+    return jax.tree.map(lambda *arrays: jnp.concatenate(arrays, axis=-1), *layers)

@@ -1,0 +1,1 @@
+"""What can be learnt from finished runs: curves, statistics, pictures."""

@@ -1,0 +1,46 @@
+"""`gobi plot`: the learning curves of runs as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from gobi.analysis import curves
+from gobi.cli.arguments import Switch
+from gobi.cli.terminal import say
+from gobi.errors import GobiError
+
+
+def plot(
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")],
+    /,
+    *,
+    out: Path = Path("curves.png"),
+    panels: tuple[str, ...] = ("return", "success"),
+    band: Literal["range", "interval", "none"] = "range",
+    pretraining: Switch = False,
+    title: str = "",
+    overwrite: Switch = False,
+) -> None:
+    """Draws the learning curves of runs: the mean over their seeds, each seed thin, and a band.
+
+    Args:
+        runs: folders of runs, folders with such folders inside, or metrics.csv files.
+        out: the file to write: .png, .pdf or .svg.
+        panels: the metrics to show, one panel each: any column of metrics.csv.
+        band: around the mean: from the least to the greatest seed, a 95 % bootstrap interval of it, or none.
+        pretraining: count the frames that the world model was trained on beforehand.
+        title: a line above the panels.
+        overwrite: replace the file if it is there.
+    """
+    if not runs:
+        raise GobiError("say which runs to draw: gobi plot RUN [RUN ...]")
+    curves.check_output(out)
+    if out.exists() and not overwrite:
+        raise GobiError(f"{out} is there already: give another name, or --overwrite")
+    drawn = curves.plot(runs, out, panels=panels, band=band, count_pretraining=pretraining, title=title)
+    for run in drawn:
+        say(f"{run.name}: {len(run.seeds)} seeds, {int(run.columns['frames'].max()):,} frames")
+    say(f"wrote {out} ({out.stat().st_size / 1000:.0f} kB)")

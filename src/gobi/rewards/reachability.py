@@ -1,0 +1,224 @@
+"""Reachability: how many states a step adds to those seen, or imagined to be within reach, in this episode."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key, UInt32
+
+from gobi.errors import GobiError
+from gobi.memory import episodic, executed
+from gobi.memory.codes import SimHash, exact
+from gobi.rewards.reward import Metrics, Reward
+from gobi.types import Spec, Transition, Views
+from gobi.worlds.erasure import erase_movable
+
+CHUNK = 64
+"""First states of episodes that are imagined from together: few of a rollout's steps begin an episode."""
+MOST_CODES = 2**16
+"""Codes per environment to begin with, at most. Longer episodes with more predictions grow from there."""
+
+
+class Reachable(eqx.Module):
+    """The state of `Reachability`.
+
+    memory:    the codes of this episode, for each environment.
+    executed:  what has been done from where in this episode; None without the rule that needs it.
+    begun:     whether an environment's first state is in its memory.
+    steps:     steps so far, which number the draws of a world that needs any.
+    key:       where those draws come from.
+    world:     the world's own state.
+    """
+
+    memory: episodic.EpisodicSet
+    executed: executed.Executed | None
+    begun: Bool[Array, " envs"]
+    steps: Int32[Array, ""]
+    key: Key[Array, ""]
+    world: Any
+
+
+class Reachability(Reward):
+    """The growth m_{t+1} - m_t of the episodic memory of seen and imagined states (the paper's equation 1).
+
+    world:          what is imagined to be within reach.
+    hash:           from observations to codes; None is exact.
+    credit:         `arrival` pays a step for what its new state adds, as equation 1 and the public code do; the
+                    growth of an episode's first state earns nothing. `departure` pays it for what the state it
+                    left had added, as Algorithm 1 does line by line: there the first growth is paid, and an
+                    episode's last state never counts.
+    erase:          keys, balls and boxes are taken out of what is hashed (the public code on ObstructedMaze).
+    skip_executed:  predictions for the actions from the first one on that was already executed from an equal
+                    observation in this episode are left out (a rule of the public code, not in the paper).
+    capacity:       codes per environment to have room for; None takes what an episode can bring, within limits.
+    """
+
+    world: Any
+    hash: SimHash | None = None
+    credit: Literal["arrival", "departure"] = eqx.field(static=True, default="arrival")
+    erase: bool = eqx.field(static=True, default=False)
+    skip_executed: bool = eqx.field(static=True, default=False)
+    capacity: int | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        if self.credit not in ("arrival", "departure"):
+            raise GobiError(f"credit must be arrival or departure, got {self.credit!r}")
+        if self.skip_executed and self.credit == "departure":
+            raise GobiError("skip_executed is a rule of the public code, which credits arrival: not with departure")
+        if self.skip_executed and self.world.predictions != len(self.world.actions):
+            raise GobiError("skip_executed needs a world that imagines each action once, one step ahead")
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The observation, and what the world needs."""
+        return self.world.reads | {"observation"}
+
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Reachable:
+        """Empty memories."""
+        draws, own = jax.random.split(key)
+        room = self.capacity or _codes_of_an_episode(spec, self.world.predictions + 1)
+        return Reachable(
+            memory=episodic.empty(num_envs, room),
+            executed=executed.empty(num_envs, _codes_of_an_episode(spec, 1)) if self.skip_executed else None,
+            begun=jnp.zeros(num_envs, bool),
+            steps=jnp.int32(0),
+            key=draws,
+            world=self.world.init(own, spec, num_envs),
+        )
+
+    def rollout(
+        self, state: Reachable, transitions: Transition
+    ) -> tuple[Reachable, Float32[Array, "time envs"], Metrics]:
+        """Imagines from all states of the rollout at once, and enters everything into the memories in order."""
+        first = jnp.concatenate([~state.begun[None], transitions.done[:-1]])
+        pay = self._departures if self.credit == "departure" else self._arrivals
+        state, growth = pay(state, transitions, first)
+        state = eqx.tree_at(
+            lambda s: (s.begun, s.steps), state, (~transitions.done[-1], state.steps + len(growth))
+        )
+        bonus = growth.astype(jnp.float32)
+        dropped = state.memory.dropped.astype(jnp.float32)
+        return state, bonus, {"growth": jnp.mean(bonus), "dropped/episodic": dropped}
+
+    def learn(self, state: Reachable, key: Key[Array, ""], transitions: Transition) -> tuple[Reachable, Metrics]:
+        """The world learns, or measures how well it predicted."""
+        world, logged = self.world.learn(state.world, key, transitions)
+        return eqx.tree_at(lambda s: s.world, state, world, is_leaf=lambda part: part is None), logged
+
+    def grow(self, state: Reachable) -> Reachable:
+        """Four times the room for every environment."""
+        return eqx.tree_at(lambda s: s.memory, state, episodic.grow(state.memory))
+
+    def fill(self, state: Reachable) -> dict[str, Float32[Array, ""]]:
+        """The fullest environment's codes over its slots."""
+        memory = state.memory
+        return {"episodic": memory.load}
+
+    def _departures(
+        self, state: Reachable, transitions: Transition, first: Bool[Array, "time envs"]
+    ) -> tuple[Reachable, Int32[Array, "time envs"]]:
+        codes, valid = self._within_reach(state, transitions.before, self._keys(state, first, which=0))
+        memory, new = episodic.insert(state.memory, codes, valid, first)
+        return eqx.tree_at(lambda s: s.memory, state, memory), jnp.sum(new, axis=-1, dtype=jnp.int32)
+
+    def _arrivals(
+        self, state: Reachable, transitions: Transition, first: Bool[Array, "time envs"]
+    ) -> tuple[Reachable, Int32[Array, "time envs"]]:
+        codes, valid = self._within_reach(state, transitions.after, self._keys(state, first, which=1))
+        if state.executed is not None:
+            state, allowed = self._not_executed(state, transitions, first, codes[:, :, 0])
+            valid = valid & allowed
+        starts, real = self._where(first, state, transitions.before, self._keys(state, first, which=0))
+        # At each time first the start of an episode, if there is one, then what the step led to.
+        time, envs = first.shape
+        both = jnp.stack([starts, codes], axis=1).reshape(2 * time, *codes.shape[1:])
+        which = jnp.stack([real & first[..., None], valid], axis=1).reshape(2 * time, *valid.shape[1:])
+        begins = jnp.stack([first, jnp.zeros_like(first)], axis=1).reshape(2 * time, envs)
+        memory, new = episodic.insert(state.memory, both, which, begins)
+        growth = jnp.sum(new[1::2], axis=-1, dtype=jnp.int32)
+        return eqx.tree_at(lambda s: s.memory, state, memory), growth
+
+    def _not_executed(
+        self,
+        state: Reachable,
+        transitions: Transition,
+        first: Bool[Array, "time envs"],
+        arrived: UInt32[Array, "time envs 2"],
+    ) -> tuple[Reachable, Bool[Array, "time envs codes"]]:
+        """Which codes the rule leaves: one's own, and predictions below the lowest action executed from here."""
+        assert state.executed is not None
+        left = self._code(transitions.before["observation"])
+        done, masks = executed.query_and_add(state.executed, arrived, left, transitions.action, first)
+        actions = jnp.array(self.world.actions, jnp.uint32)
+        # All actions up to and including this one, in the order in which they are imagined.
+        upto = jnp.cumsum(jnp.uint32(1) << actions, dtype=jnp.uint32)
+        allowed = masks[..., None] & upto == 0
+        own = jnp.ones((*allowed.shape[:2], 1), bool)
+        return eqx.tree_at(lambda s: s.executed, state, done), jnp.concatenate([own, allowed], axis=-1)
+
+    def _keys(self, state: Reachable, first: Bool[Array, "time envs"], which: int) -> Key[Array, "time envs"]:
+        """One key for each step and environment: the same whether steps come singly or as a rollout."""
+        time, envs = first.shape
+        steps = state.steps + jnp.arange(time)
+        at = jax.vmap(lambda step: jax.random.fold_in(jax.random.fold_in(state.key, step), which))(steps)
+        return jax.vmap(lambda key: jax.random.split(key, envs))(at)
+
+    def _within_reach(
+        self, state: Reachable, views: Views, keys: Key[Array, "*batch"]
+    ) -> tuple[UInt32[Array, "*batch codes 2"], Bool[Array, "*batch codes"]]:
+        """The codes of states and of what is imagined from them: M_R(s) in the paper."""
+        batch = keys.shape
+        rows = {
+            name: jax.tree.map(lambda part: part.reshape(-1, *part.shape[len(batch) :]), views[name])
+            for name in self.reads
+        }
+        imagined, valid = self.world.imagine(state.world, keys.reshape(-1), rows)
+        everything = jnp.concatenate([rows["observation"][:, None], imagined], axis=1)
+        real = jnp.concatenate([jnp.ones((len(valid), 1), bool), valid], axis=1)
+        codes = self._code(everything)
+        return codes.reshape(*batch, -1, 2), real.reshape(*batch, -1)
+
+    def _where(
+        self, wanted: Bool[Array, "time envs"], state: Reachable, views: Views, keys: Key[Array, "time envs"]
+    ) -> tuple[UInt32[Array, "time envs codes 2"], Bool[Array, "time envs codes"]]:
+        """`_within_reach` of the wanted ones only, a chunk at a time; zeros elsewhere."""
+        rows = wanted.size
+        chunk = min(CHUNK, rows)
+        order = jnp.argsort(~wanted.reshape(-1), stable=True)
+        order = jnp.concatenate([order, jnp.zeros(-rows % chunk, order.dtype)])
+        flat = {
+            name: jax.tree.map(lambda part: part.reshape(rows, *part.shape[2:]), views[name])
+            for name in self.reads
+        }
+        keys = keys.reshape(-1)
+        count = jnp.sum(wanted)
+
+        def more(carry):
+            return carry[0] * chunk < count
+
+        def imagine(carry):
+            turn, codes, valid = carry
+            row = jax.lax.dynamic_slice_in_dim(order, turn * chunk, chunk)
+            picked = jax.tree.map(lambda part: part[row], flat)
+            found, real = self._within_reach(state, picked, keys[row])
+            # Only the wanted rows are written: the last chunk may hold others as well.
+            place = jnp.where(turn * chunk + jnp.arange(chunk) < count, row, rows)
+            codes = codes.at[place].set(found, mode="drop")
+            return turn + 1, codes, valid.at[place].set(real, mode="drop")
+
+        width = self.world.predictions + 1
+        nothing = jnp.zeros((rows, width, 2), jnp.uint32), jnp.zeros((rows, width), bool)
+        _, codes, valid = jax.lax.while_loop(more, imagine, (jnp.int32(0), *nothing))
+        return codes.reshape(*wanted.shape, width, 2), valid.reshape(*wanted.shape, width)
+
+    def _code(self, observation: Any) -> UInt32[Array, "*batch 2"]:
+        seen = erase_movable(observation) if self.erase else observation
+        return exact(seen) if self.hash is None else self.hash(seen)
+
+
+def _codes_of_an_episode(spec: Spec, codes_per_step: int) -> int:
+    """The most codes that an episode can bring, or the most to make room for beforehand."""
+    return min((spec.max_steps + 1) * codes_per_step, MOST_CODES)

@@ -1,0 +1,157 @@
+"""What every intrinsic reward answers to, and the ways to build one from others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, Key
+
+from gobi.types import Spec, Transition
+
+Metrics = dict[str, Float32[Array, ""]]
+"""Numbers worth a column in a log, by name."""
+
+
+class Reward(eqx.Module):
+    """An intrinsic reward: pure, batched over the parallel environments, safe under `jit`, `scan` and `vmap`.
+
+    Everything that changes is in the state that `init` makes: save it, copy it over seeds, resume from it.
+    A method of its own defines `reads`, `init`, and one of `step` and `rollout`.
+    """
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The names of the views that a transition must bring."""
+        raise NotImplementedError
+
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
+        """The state before the first step."""
+        raise NotImplementedError
+
+    def step(self, state: Any, transition: Transition) -> tuple[Any, Float32[Array, " envs"]]:
+        """The bonus of one step in every environment: a rollout of length one."""
+        state, bonus, _ = self.rollout(state, jax.tree.map(lambda part: part[None], transition))
+        return state, bonus[0]
+
+    def rollout(
+        self, state: Any, transitions: Transition
+    ) -> tuple[Any, Float32[Array, "time envs"], Metrics]:
+        """The bonuses of a whole rollout, the same as of its steps one by one, and what there is to log."""
+        state, bonus = jax.lax.scan(self.step, state, transitions)
+        return state, bonus, {}
+
+    def learn(self, state: Any, key: Key[Array, ""], transitions: Transition) -> tuple[Any, Metrics]:
+        """Trains what there is to train, after the rollout's bonuses were paid."""
+        del key, transitions
+        return state, {}
+
+    def at_sampling(self, state: Any, stored: Float32[Array, "*batch"], batch: Any) -> Float32[Array, "*batch"]:
+        """The bonus of replayed transitions; by default what was stored when they were made."""
+        del state, batch
+        return stored
+
+    def grow(self, state: Any) -> Any:
+        """Gives more room to memories that are filling up. Called between updates; shapes may change."""
+        return state
+
+    def fill(self, state: Any) -> dict[str, Float32[Array, ""]]:
+        """How full each memory is, as a share of its room; `grow` is called above one half."""
+        del state
+        return {}
+
+
+class Product(Reward):
+    """The product of two rewards. GoBI is reachability times a lifelong one."""
+
+    first: Reward
+    second: Reward
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What either of them reads."""
+        return self.first.reads | self.second.reads
+
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
+        """Both states."""
+        one, other = jax.random.split(key)
+        return self.first.init(one, spec, num_envs), self.second.init(other, spec, num_envs)
+
+    def rollout(
+        self, state: Any, transitions: Transition
+    ) -> tuple[Any, Float32[Array, "time envs"], Metrics]:
+        """Both bonuses, multiplied; each factor logs its own."""
+        first, one, logged = self.first.rollout(state[0], transitions)
+        second, other, more = self.second.rollout(state[1], transitions)
+        return (first, second), one * other, logged | more
+
+    def learn(self, state: Any, key: Key[Array, ""], transitions: Transition) -> tuple[Any, Metrics]:
+        """Trains both."""
+        one, other = jax.random.split(key)
+        first, logged = self.first.learn(state[0], one, transitions)
+        second, more = self.second.learn(state[1], other, transitions)
+        return (first, second), logged | more
+
+    def grow(self, state: Any) -> Any:
+        """Gives room to both."""
+        return self.first.grow(state[0]), self.second.grow(state[1])
+
+    def fill(self, state: Any) -> dict[str, Float32[Array, ""]]:
+        """The memories of both."""
+        return self.first.fill(state[0]) | self.second.fill(state[1])
+
+
+class Positive(Reward):
+    """1 where another reward is positive, else 0: the ablation R2 puts it around reachability."""
+
+    inner: Reward
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """What the inner reward reads."""
+        return self.inner.reads
+
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
+        """The inner reward's state."""
+        return self.inner.init(key, spec, num_envs)
+
+    def rollout(
+        self, state: Any, transitions: Transition
+    ) -> tuple[Any, Float32[Array, "time envs"], Metrics]:
+        """Whether each bonus is positive."""
+        state, bonus, logged = self.inner.rollout(state, transitions)
+        return state, (bonus > 0).astype(jnp.float32), logged
+
+    def learn(self, state: Any, key: Key[Array, ""], transitions: Transition) -> tuple[Any, Metrics]:
+        """Trains the inner reward."""
+        return self.inner.learn(state, key, transitions)
+
+    def grow(self, state: Any) -> Any:
+        """Gives room to the inner reward."""
+        return self.inner.grow(state)
+
+    def fill(self, state: Any) -> dict[str, Float32[Array, ""]]:
+        """The memories of the inner reward."""
+        return self.inner.fill(state)
+
+
+class Nothing(Reward):
+    """No bonus at all: training on the task's own reward."""
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Nothing is read."""
+        return frozenset()
+
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
+        """No state."""
+        del key, spec, num_envs
+        return ()
+
+    def rollout(
+        self, state: Any, transitions: Transition
+    ) -> tuple[Any, Float32[Array, "time envs"], Metrics]:
+        """Zeros."""
+        return state, jnp.zeros_like(transitions.reward), {}

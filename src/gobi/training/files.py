@@ -1,0 +1,87 @@
+"""Files that are there whole or not at all, and that say so when they were altered."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from gobi.errors import GobiError
+
+HIDDEN = "."
+"""The names of files and folders that are being written or removed begin with this."""
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file, or replaces it, such that it is there either whole or as it was before."""
+    draft = path.with_name(f"{HIDDEN}{path.name}.{os.getpid()}.writing")
+    try:
+        write_synced(draft, content)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def write_synced(path: Path, content: bytes) -> None:
+    """Writes a file and waits until it is on the disk."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names given in a folder outlast a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def checksum(content: bytes) -> dict[str, Any]:
+    """The SHA-256 and the length of what goes into a file."""
+    return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+
+
+def read_checked(path: Path, expected: dict[str, Any], advice: str = "") -> bytes:
+    """The content of a file, if it still has that checksum; the advice ends the error if it has not."""
+    if not path.is_file():
+        raise GobiError(f"the file {path} is missing{advice}")
+    content = path.read_bytes()
+    if len(content) < expected["bytes"]:
+        raise GobiError(f"the file {path} is truncated: {len(content)} of {expected['bytes']} bytes{advice}")
+    if checksum(content) != expected:
+        raise GobiError(f"the file {path} is altered: it has another checksum than when written{advice}")
+    return content
+
+
+def to_json(content: Any) -> bytes:
+    """JSON, one entry a line; scalars and arrays of NumPy and JAX become numbers and lists."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.generic | np.ndarray | jax.Array):
+            return value.tolist()
+        raise GobiError(f"{value!r} cannot be written as JSON")
+
+    return (json.dumps(content, indent=1, default=plain) + "\n").encode()
+
+
+@contextlib.contextmanager
+def disk_errors(what: str) -> Iterator[None]:
+    """Turns what the disk complains about into one clear line."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        why = "the disk is full" if full else str(error.strerror or error)
+        raise GobiError(f"could not write {what}: {why}; what was saved before is untouched") from error

@@ -1,0 +1,279 @@
+"""The device loop: act, look, pay the bonus, learn. One seed; seeds are a `vmap` axis over all of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key, UInt8
+
+from gobi.agents.impala import learner, networks, optimiser
+from gobi.envs.minigrid import Bank, Lanes, MiniGrid, State, Stepper
+from gobi.rewards.reward import Metrics, Reward
+from gobi.training import episodes
+from gobi.training.recipe import Recipe
+from gobi.types import Transition, Views
+
+LAST = frozenset({*episodes.MEASURES, "episodes", "distinct", "dropped", "levels_repeated", "learning_rate"})
+"""Metrics of which an interval's last value counts; of all others it is the mean."""
+
+
+class Knobs(eqx.Module):
+    """The numbers of a recipe that only scale something: changing one does not compile again, a sweep is a
+    `vmap` axis.
+
+    frames:  over which the learning rate falls to zero; infinite where it does not.
+    hyper:   the learner's own.
+    """
+
+    coefficient: Float32[Array, "*sweep"]
+    decay: Float32[Array, "*sweep"]
+    extrinsic: Float32[Array, "*sweep"]
+    clip: Float32[Array, "*sweep"]
+    learning_rate: Float32[Array, "*sweep"]
+    frames: Float32[Array, "*sweep"]
+    hyper: learner.Hyper
+
+
+def knobs(recipe: Recipe) -> Knobs:
+    """The numbers of a recipe, as arrays."""
+    falling = recipe.learning_rate_decay == "linear"
+    numbers = (
+        recipe.coefficient,
+        recipe.decay,
+        recipe.extrinsic,
+        recipe.clip or jnp.inf,
+        recipe.learning_rate,
+        recipe.updates * recipe.frames_per_update if falling else jnp.inf,
+    )
+    return Knobs(
+        *(jnp.float32(number) for number in numbers),
+        learner.Hyper(recipe.discount, recipe.entropy_cost, recipe.value_cost, recipe.max_grad_norm),
+    )
+
+
+class SeedState(eqx.Module):
+    """Everything of one seed that changes: what a checkpoint holds, besides the bank.
+
+    policy, optimiser:   the weights, and the running squares of their gradients.
+    carry:               what the policy remembers of each lane's episode.
+    lanes, observation:  where the lanes stand and what they see.
+    first:               whether that begins an episode.
+    reward:              the intrinsic reward's state.
+    episodes:            what became of the last episodes.
+    key:                 the source of all draws.
+    updates:             how many there have been.
+    """
+
+    policy: networks.Policy
+    optimiser: optimiser.RMSProp
+    carry: networks.Carry
+    lanes: Lanes
+    observation: UInt8[Array, "envs 7 7 3"]
+    first: Bool[Array, " envs"]
+    reward: Any
+    episodes: episodes.Episodes
+    key: Key[Array, ""]
+    updates: Int32[Array, ""]
+
+
+class Acted(eqx.Module):
+    """One step of a rollout, as the actors leave it behind."""
+
+    observation: UInt8[Array, "*time envs 7 7 3"]
+    first: Bool[Array, "*time envs"]
+    action: Int32[Array, "*time envs"]
+    logits: Float32[Array, "*time envs actions"]
+    last_observation: UInt8[Array, "*time envs 7 7 3"]
+    reward: Float32[Array, "*time envs"]
+    terminated: Bool[Array, "*time envs"]
+    truncated: Bool[Array, "*time envs"]
+    reachable: Int32[Array, "*time envs"]
+    before: Any
+    after: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Loop:
+    """What is fixed when the loop is compiled. Hashable; holds no arrays."""
+
+    env: MiniGrid
+    network: str
+    num_envs: int
+    unroll: int
+    timeouts: str
+    precision: str
+    decay_by: str
+
+    @property
+    def stepper(self) -> Stepper:
+        """The lanes."""
+        return Stepper(self.env, self.num_envs)
+
+    @property
+    def frames_per_update(self) -> int:
+        """Steps of all lanes in one update."""
+        return self.num_envs * self.unroll
+
+    def init(self, reward: Reward, bank: Bank, key: Key[Array, ""]) -> SeedState:
+        """The state of one seed before its first update."""
+        weights, bonus, own = jax.random.split(key, 3)
+        policy = networks.build(self.network, self.env.spec, weights)
+        lanes, observation = self.stepper.reset(bank)
+        return SeedState(
+            policy=policy,
+            optimiser=optimiser.init(policy),
+            carry=policy.initial(self.num_envs),
+            lanes=lanes,
+            observation=observation,
+            first=jnp.ones(self.num_envs, bool),
+            reward=reward.init(bonus, self.env.spec, self.num_envs),
+            episodes=episodes.empty(self.env, self.num_envs),
+            key=own,
+            updates=jnp.int32(0),
+        )
+
+    def updates(
+        self, reward: Reward, knobs: Knobs, bank: Bank, state: SeedState, count: int
+    ) -> tuple[SeedState, Metrics]:
+        """So many updates in a row, and the means (or last values) of what they log."""
+
+        def one(state: SeedState, _: None):
+            return self.update(reward, knobs, bank, state)
+
+        state, logged = jax.lax.scan(one, state, length=count)
+        return state, {
+            name: series[-1] if name in LAST else jnp.mean(series, axis=0) for name, series in logged.items()
+        }
+
+    def update(self, reward: Reward, knobs: Knobs, bank: Bank, state: SeedState) -> tuple[SeedState, Metrics]:
+        """A rollout, its bonuses, and one step of the learner."""
+        key, acting, learning = jax.random.split(state.key, 3)
+        acted, carry, lanes, observation, first = self._act(bank, state, acting)
+        transitions = self._transitions(reward.reads, acted)
+        reward_state, bonus, logged = reward.rollout(state.reward, transitions)
+
+        exponent = self._exponent(state)
+        coefficient = knobs.coefficient * jnp.exp(exponent * jnp.log1p(-knobs.decay))
+        extrinsic, intrinsic = knobs.extrinsic * acted.reward, coefficient * bonus
+        total = jnp.clip(extrinsic + intrinsic, -knobs.clip, knobs.clip)
+
+        frames = (state.updates * self.frames_per_update).astype(jnp.float32)
+        rate = knobs.learning_rate * jnp.maximum(0.0, 1 - frames / knobs.frames)
+        unroll = learner.Unroll(
+            observations=jnp.concatenate([acted.observation, observation[None]]),
+            first=jnp.concatenate([acted.first, first[None]]),
+            actions=acted.action,
+            logits=acted.logits,
+            rewards=total,
+            terminal=transitions.done,
+            carry=state.carry,
+        )
+        policy, squares, losses = learner.learn(
+            state.policy, state.optimiser, unroll, knobs.hyper, rate, self.precision, self._timeouts(acted)
+        )
+        reward_state, lessons = reward.learn(reward_state, learning, transitions)
+        told = episodes.add(self.env, state.episodes, _walk(acted))
+        state = SeedState(
+            policy, squares, carry, lanes, observation, first, reward_state, told, key, state.updates + 1
+        )
+        sizes = jnp.sum(jnp.abs(intrinsic)), jnp.sum(jnp.abs(extrinsic))
+        metrics = {
+            "bonus": jnp.mean(bonus),
+            "bonus_share": sizes[0] / jnp.maximum(sizes[0] + sizes[1], 1e-9),
+            "coefficient": coefficient,
+            "learning_rate": rate,
+            "levels_repeated": lanes.queue.repeated.astype(jnp.float32),
+            "reward_is_finite": jnp.isfinite(total).all().astype(jnp.float32),
+        }
+        return state, metrics | logged | lessons | losses | episodes.means(told)
+
+    def _act(self, bank: Bank, state: SeedState, key: Key[Array, ""]):
+        """Plays an unroll. Weights are cast once, and all draws are made at once, before the first step."""
+        policy = jax.tree.map(lambda leaf: leaf.astype(self.precision), state.policy)
+        noise = jax.random.gumbel(key, (self.unroll, self.num_envs, self.env.spec.num_actions))
+        stepper = self.stepper
+
+        def step(carry, noise):
+            memory, lanes, observation, first = carry
+            logits, _, memory = policy(observation, first, memory)
+            action = jnp.argmax(logits + noise, axis=-1).astype(jnp.int32)
+            states, timestep = stepper.advance(lanes, action)
+            acted = Acted(
+                observation=observation,
+                first=first,
+                action=action,
+                logits=logits,
+                last_observation=timestep.observation,
+                reward=timestep.reward,
+                terminated=timestep.terminated,
+                truncated=timestep.truncated,
+                reachable=lanes.reachable,
+                before=lanes.states,
+                after=states,
+            )
+            lanes, observation = stepper.restart(bank, lanes, states, timestep)
+            return (memory, lanes, observation, timestep.done), acted
+
+        start = (state.carry, state.lanes, state.observation, state.first)
+        (memory, lanes, observation, first), acted = jax.lax.scan(step, start, noise)
+        return acted, memory, lanes, observation, first
+
+    def _transitions(self, reads: frozenset[str], acted: Acted) -> Transition:
+        return Transition(
+            before=views(self.env, reads, acted.before, acted.observation),
+            action=acted.action,
+            after=views(self.env, reads, acted.after, acted.last_observation),
+            reward=acted.reward,
+            terminated=acted.terminated,
+            truncated=acted.truncated,
+        )
+
+    def _timeouts(self, acted: Acted) -> learner.Timeouts | None:
+        if self.timeouts == "terminal":
+            return None
+        cut = acted.truncated & ~acted.terminated
+        most = -(-self.unroll // self.env.spec.max_steps)
+        return learner.Timeouts(cut, acted.last_observation, most)
+
+    def _exponent(self, state: SeedState) -> Float32[Array, ""]:
+        """What (1 - rho) is raised to: frames, or Algorithm 1's (e - 1) * T."""
+        if self.decay_by == "frames":
+            return (state.updates * self.frames_per_update).astype(jnp.float32)
+        return state.episodes.finished.astype(jnp.float32) * self.env.spec.max_steps
+
+
+def loop(env: MiniGrid, recipe: Recipe) -> Loop:
+    """The loop of a recipe."""
+    return Loop(
+        env=env,
+        network=recipe.network,
+        num_envs=recipe.num_envs,
+        unroll=recipe.unroll,
+        timeouts=recipe.timeouts,
+        precision=recipe.precision,
+        decay_by=recipe.decay_by,
+    )
+
+
+def views(env: MiniGrid, reads: frozenset[str], states: State, observation: Any) -> Views:
+    """The views of a rollout's states that a reward reads. The observation is there already."""
+    makers = {"panorama": env.panorama, "full_grid": env.full_grid, "state": lambda state: state}
+    made = {name: jax.vmap(jax.vmap(makers[name]))(states) for name in reads if name != "observation"}
+    return made | {"observation": observation}
+
+
+def _walk(acted: Acted) -> episodes.Walk:
+    return episodes.Walk(
+        first=acted.first,
+        done=acted.terminated | acted.truncated,
+        start=acted.before.position,
+        place=acted.after.position,
+        on_door=episodes.on_door(acted.after),
+        reward=acted.reward,
+        length=acted.after.step_count,
+        floor=acted.reachable,
+    )

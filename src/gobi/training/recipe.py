@@ -1,0 +1,249 @@
+"""A recipe: every setting of a run in one flat, frozen record, and how words become settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from gobi.errors import GobiError, unknown
+
+Size = Literal["paper", "coded", "compact"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """What a run does. Numbers that only scale something can be changed without compiling again.
+
+    The task and its length
+        task:                the task's id.
+        recipe:              the name of the recipe that this one started from.
+        frames:              environment steps of all lanes together, pre-training not counted.
+
+    The total reward is extrinsic * task reward + coefficient * (1 - decay) ** frames * bonus, clipped
+        reward:              the intrinsic reward.
+        coefficient:         lambda.
+        decay:               rho.
+        decay_by:            the exponent: frames of all lanes (code), or episodes times their longest length
+                             (Algorithm 1).
+        extrinsic:           weight of the task's own reward; 0 explores without a task.
+        clip:                the total is clipped to this size; 0 leaves it as it is.
+
+    Reachability
+        credit:              a step earns what its new state adds (arrival: equation 1, code) or what the state
+                             that it left had added (departure: Algorithm 1).
+        imagined_actions:    how many of the seven actions are imagined: 6 leaves out `done` (code), 7 all.
+        sampled_actions:     imagine so many random actions instead of all; 0 is all.
+        steps:               how many steps ahead (k).
+        erase_movable:       take keys, balls and boxes out of what is hashed (code, on ObstructedMaze).
+        skip_executed:       the code's rule on actions already executed from an equal observation.
+        hash:                exact codes, or SimHash with `hash_bits` bits.
+        hash_bits:           bits of a SimHash code.
+
+    Lifelong counts
+        counts:              one count for each environment (code) or one for all (text).
+        count_room:          codes that the table has room for to begin with.
+
+    The world
+        world:               the simulator itself, or a learned model.
+        model:               the model's architecture: of the text, of the code, ours, or generative.
+        model_size:          the widths of the paper, or narrower ones for a laptop.
+        model_noise:         the code's noise at inference.
+        model_samples:       futures drawn per action from a generative model.
+        world_mode:          fixed after pre-training, fine-tuned while training, or learned online from scratch.
+        pretrain_frames:     random steps that the model is trained on beforehand.
+        pretrain_epochs:     passes over them.
+
+    The learner
+        network:             the policy: of the text, of the code, or compact.
+        num_envs:            lanes, which is also the batch.
+        unroll:              steps between updates.
+        learning_rate:       of RMSProp.
+        learning_rate_decay: to zero over the run's frames, or none.
+        max_grad_norm:       gradients are scaled down to this norm.
+        discount:            gamma.
+        entropy_cost:        weight of the policy's entropy.
+        value_cost:          weight of the value loss.
+        timeouts:            a truncated episode ends with value 0 (terminal, code) or goes on (bootstrap).
+        precision:           of the matrix products; weights and optimiser stay float32.
+
+    The run
+        bank:                levels kept ready.
+        snapshots:           policies kept along the way, evenly spaced, for heatmaps.
+    """
+
+    task: str
+    recipe: str
+    frames: int
+
+    reward: Literal["gobi", "r1", "r2", "r3", "count", "none"] = "gobi"
+    coefficient: float = 0.01
+    decay: float = 6e-7
+    decay_by: Literal["frames", "episodes"] = "frames"
+    extrinsic: float = 1.0
+    clip: float = 1.0
+
+    credit: Literal["arrival", "departure"] = "arrival"
+    imagined_actions: Literal[6, 7] = 6
+    sampled_actions: int = 0
+    steps: int = 1
+    erase_movable: bool = False
+    skip_executed: bool = False
+    hash: Literal["exact", "simhash"] = "exact"
+    hash_bits: int = 50
+
+    counts: Literal["per_env", "shared"] = "per_env"
+    count_room: int = 2**18
+
+    world: Literal["learned", "real"] = "learned"
+    model: Literal["ours", "written", "coded", "generative"] = "ours"
+    model_size: Literal["paper", "compact"] = "paper"
+    model_noise: bool = False
+    model_samples: int = 1
+    world_mode: Literal["fixed", "finetuned", "online"] = "fixed"
+    pretrain_frames: int = 100_000
+    pretrain_epochs: int = 20
+
+    network: Size = "paper"
+    num_envs: int = 32
+    unroll: int = 100
+    learning_rate: float = 1e-4
+    learning_rate_decay: Literal["linear", "none"] = "linear"
+    max_grad_norm: float = 40.0
+    discount: float = 0.99
+    entropy_cost: float = 0.0005
+    value_cost: float = 0.5
+    timeouts: Literal["terminal", "bootstrap"] = "terminal"
+    precision: Literal["float32", "bfloat16"] = "float32"
+
+    bank: int = 1024
+    snapshots: int = 5
+
+    def __post_init__(self):
+        hints = get_type_hints(type(self))
+        for field in dataclasses.fields(self):
+            _check_type(field.name, getattr(self, field.name), hints[field.name])
+        for name in ("frames", "num_envs", "unroll", "steps", "bank", "model_samples", "count_room", "hash_bits"):
+            _refuse_below(name, getattr(self, name), 1)
+        for name in ("coefficient", "decay", "extrinsic", "clip", "sampled_actions", "learning_rate"):
+            _refuse_below(name, getattr(self, name), 0)
+        for name in ("entropy_cost", "value_cost", "pretrain_frames", "pretrain_epochs", "snapshots"):
+            _refuse_below(name, getattr(self, name), 0)
+        for name in ("decay", "discount"):
+            if getattr(self, name) >= 1 + (name == "discount"):
+                raise GobiError(f"{name} must be below 1, got {getattr(self, name)}")
+        if self.world == "learned" and self.world_mode != "online" and self.imagines and not self.pretrain_frames:
+            raise GobiError("a learned world needs pretrain_frames, or world_mode=online")
+
+    @property
+    def imagines(self) -> bool:
+        """Whether the reward needs a world."""
+        return self.reward in ("gobi", "r1", "r2")
+
+    @property
+    def frames_per_update(self) -> int:
+        """Steps of all lanes between two updates."""
+        return self.num_envs * self.unroll
+
+    @property
+    def updates(self) -> int:
+        """Updates in the whole run: as many as the frames need."""
+        return math.ceil(self.frames / self.frames_per_update)
+
+    def changed(self, **changes: Any) -> Recipe:
+        """The same recipe with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def to_json(self) -> str:
+        """All fields, one per line."""
+        return json.dumps(dataclasses.asdict(self), indent=1)
+
+    @property
+    def digest(self) -> str:
+        """A short name for exactly these settings."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:12]
+
+
+def from_json(text: str) -> Recipe:
+    """A recipe as `to_json` wrote it."""
+    try:
+        fields = json.loads(text)
+        known = {field.name for field in dataclasses.fields(Recipe)}
+        for name in fields:
+            if name not in known:
+                raise unknown("recipe field", name, known)
+        return Recipe(**fields)
+    except (ValueError, TypeError) as error:
+        raise GobiError(f"this is not a recipe: {error}") from error
+
+
+def read_settings(words: Sequence[str]) -> dict[str, Any]:
+    """FIELD=VALUE words as fields of a recipe, each of its field's type."""
+    hints = get_type_hints(Recipe)
+    settings = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise GobiError(f"--set takes FIELD=VALUE, got '{word}'")
+        if name not in hints:
+            raise unknown("recipe field", name, hints)
+        settings[name] = _parsed(name, value, hints[name])
+    return settings
+
+
+def differences(one: Recipe, other: Recipe) -> list[str]:
+    """The fields in which two recipes differ, each with both values."""
+    before, after = dataclasses.asdict(one), dataclasses.asdict(other)
+    return [f"{name}: {before[name]} -> {after[name]}" for name in before if before[name] != after[name]]
+
+
+def _parsed(name: str, value: str, hint: Any) -> Any:
+    if get_origin(hint) is Literal:
+        for choice in get_args(hint):
+            if str(choice) == value:
+                return choice
+        raise GobiError(f"{name} must be one of {', '.join(map(str, get_args(hint)))}, got '{value}'")
+    if hint is bool:
+        if value.lower() in ("true", "yes", "on", "1"):
+            return True
+        if value.lower() in ("false", "no", "off", "0"):
+            return False
+        raise GobiError(f"{name} must be true or false, got '{value}'")
+    try:
+        # 8e6 is a whole number to everybody but int().
+        number = hint(value) if hint is not int else int(value.replace("_", "")) if _plain(value) else _whole(value)
+    except ValueError:
+        raise GobiError(f"{name} must be of type {hint.__name__}, got '{value}'") from None
+    return number
+
+
+def _plain(value: str) -> bool:
+    return value.replace("_", "").lstrip("+-").isdigit()
+
+
+def _whole(value: str) -> int:
+    number = float(value)
+    if number != int(number):
+        raise ValueError(value)
+    return int(number)
+
+
+def _check_type(name: str, value: Any, hint: Any) -> None:
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise GobiError(f"{name} must be one of {', '.join(map(str, get_args(hint)))}, got {value!r}")
+    elif hint is float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise GobiError(f"{name} must be a finite number, got {value!r}")
+    elif isinstance(value, bool) != (hint is bool) or not isinstance(value, hint):
+        raise GobiError(f"{name} must be of type {hint.__name__}, got {value!r}")
+
+
+def _refuse_below(name: str, value: float, least: float) -> None:
+    if value < least:
+        raise GobiError(f"{name} must be at least {least}, got {value}")
+
+

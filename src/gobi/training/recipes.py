@@ -1,0 +1,117 @@
+"""The named recipes: the paper as written, the paper as coded, and ours, for every task."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from gobi.envs.minigrid import registry
+from gobi.errors import unknown
+from gobi.training.recipe import Recipe
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """What differs from task to task.
+
+    decay:   the paper's rho (its table of hyper-parameters).
+    frames:  for how long we train; the learning rate falls over all of it.
+    """
+
+    decay: float
+    frames: int
+
+
+M = 1_000_000
+SCHEDULES: dict[str, Schedule] = {
+    "MiniGrid-MultiRoom-N6-v0": Schedule(8e-7, 6 * M),
+    "MiniGrid-MultiRoom-N7-S8-v0": Schedule(6e-7, 8 * M),
+    "MiniGrid-MultiRoom-N12-S10-v0": Schedule(8e-7, 6 * M),
+    "MiniGrid-KeyCorridorS3R3-v0": Schedule(1.5e-6, 8 * M),
+    "MiniGrid-KeyCorridorS4R3-v0": Schedule(5e-7, 12 * M),
+    "MiniGrid-KeyCorridorS5R3-v0": Schedule(5e-7, 12 * M),
+    "MiniGrid-KeyCorridorS6R3-v0": Schedule(3e-7, 16 * M),
+    "MiniGrid-ObstructedMaze-2Dlh-v0": Schedule(3e-7, 16 * M),
+    "MiniGrid-ObstructedMaze-2Dlhb-v0": Schedule(2e-7, 24 * M),
+    "MiniGrid-ObstructedMaze-1Q-v0": Schedule(2e-7, 24 * M),
+    "MiniGrid-ObstructedMaze-2Q-v0": Schedule(2e-7, 24 * M),
+    "MiniGrid-ObstructedMaze-Full-v0": Schedule(5e-8, 70 * M),
+}
+"""The twelve. Only the frames of N7-S8 are known from the authors: 8M, which is 4.8 / rho. The others' are
+4.8 / rho where we know nothing better; the two smallest KeyCorridors need longer, and Full is said to be solved
+within 70M."""
+
+OTHER = Schedule(2e-6, 2 * M)
+"""Tasks that are not in the paper: small ones."""
+
+
+def recipe(task: str, name: str = "gobi", **changes: Any) -> Recipe:
+    """A whole recipe by the task's name and the recipe's, some fields changed.
+
+    >>> recipe("KeyCorridorS3R3", "as_written").credit
+    'departure'
+    """
+    if name not in NAMES:
+        raise unknown("recipe", name, NAMES)
+    task = registry.find(task)
+    return NAMES[name](task).changed(**changes)
+
+
+def schedule(task: str) -> Schedule:
+    """The task's own, or that of the paper's task of the same shape (v1 for v0, a start in another room)."""
+    alike = task.replace("-v1", "-v0").replace("gobi/", "MiniGrid-").replace("-middle", "")
+    return SCHEDULES.get(task) or SCHEDULES.get(alike) or OTHER
+
+
+def as_written(task: str) -> Recipe:
+    """The paper's text and Algorithm 1, where the public code does otherwise."""
+    times = schedule(task)
+    return Recipe(
+        task=task,
+        recipe="as_written",
+        frames=times.frames,
+        decay=times.decay,
+        decay_by="episodes",
+        clip=0.0,
+        credit="departure",
+        imagined_actions=7,
+        counts="shared",
+        model="written",
+        world_mode="finetuned",
+        network="paper",
+        learning_rate_decay="none",
+    )
+
+
+def as_coded(task: str) -> Recipe:
+    """The public code, less its accidents."""
+    times = schedule(task)
+    return Recipe(
+        task=task,
+        recipe="as_coded",
+        frames=times.frames,
+        decay=times.decay,
+        erase_movable="ObstructedMaze" in task,
+        skip_executed=True,
+        model="coded",
+        model_noise=True,
+        pretrain_epochs=80,
+        network="coded",
+    )
+
+
+def ours(task: str) -> Recipe:
+    """What we found to work best: the code's choices with a deterministic model that reads cells as classes."""
+    times = schedule(task)
+    return Recipe(
+        task=task,
+        recipe="gobi",
+        frames=times.frames,
+        decay=times.decay,
+        erase_movable="ObstructedMaze" in task,
+    )
+
+
+NAMES: dict[str, Callable[[str], Recipe]] = {"gobi": ours, "as_coded": as_coded, "as_written": as_written}
+"""The recipes, ours first: it is the default."""

@@ -1,0 +1,155 @@
+"""Our grid model: classes per cell, drawn by a small network or copied from what the panorama shows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Float32, Integer, Key, UInt8
+
+from gobi.envs.minigrid.rules import NUM_ACTIONS
+from gobi.worlds import layers
+from gobi.worlds.copies import SOURCES, copied, sources
+from gobi.worlds.layers import ConvStack, Linear
+from gobi.worlds.network import ActionLinear, Network, Settings, Size, action_linear, action_rows
+
+GATE_SCALE = 8.0
+"""A gate must reach several nats to settle a cell; scaled up, it gets there in a few hundred small steps."""
+
+
+class Encoded(NamedTuple):
+    """What all actions share: the features' part of the first layer, and the cells to copy from."""
+
+    features: Float[Array, "n units"]
+    cells: UInt8[Array, "n cells 8 3"]
+
+
+class Trunk(eqx.Module):
+    """Panorama and action into features.
+
+    extractor:  convolutions on each view, in the paper's size; the compact one reads the cells directly.
+    """
+
+    extractor: ConvStack | None
+    joint: ActionLinear
+    hidden: Linear
+
+    def encode(self, panorama: UInt8[Array, "n 4 7 7 3"], settings: Settings, views: int) -> Encoded:
+        """What all actions share."""
+        shown = layers.encode_views(panorama, settings.inputs, self.joint.action.dtype)
+        features = shown if self.extractor is None else self.extractor(shown)
+        features = self.joint.features(features.reshape(len(panorama), -1))
+        return Encoded(features, sources(panorama, views))
+
+    def __call__(
+        self, features: Float[Array, "n units"], actions: Integer[Array, "n a"]
+    ) -> Float[Array, "n a units"]:
+        """The features of each action."""
+        x = jax.nn.relu(features[:, None] + self.joint.rows(actions))
+        return jax.nn.relu(self.hidden(x))
+
+
+class Painter(eqx.Module):
+    """Features into logits for every cell: what is drawn, plus gates times what could be copied.
+
+    gates:      how strongly each source is copied into each cell, by the features.
+    by_action:  the same by the action alone.
+    """
+
+    draw: Linear
+    gates: Linear
+    by_action: Float[Array, "actions gates"]
+
+    def __call__(
+        self,
+        features: Float[Array, "n a units"],
+        actions: Integer[Array, "n a"],
+        cells: UInt8[Array, "n cells 8 3"],
+    ) -> Float32[Array, "n a cells 20"]:
+        """Logits of object, colour and state."""
+        drawn = self.draw(features).reshape(*actions.shape, -1, layers.ALL_CLASSES)
+        gates = GATE_SCALE * (self.gates(features) + action_rows(self.by_action, actions))
+        gates = gates.reshape(*actions.shape, -1, SOURCES)
+        return (drawn + copied(cells, gates)).astype(jnp.float32)
+
+
+class Copying(Network):
+    """Deterministic: the most likely class of each cell and channel, trained by cross-entropy."""
+
+    trunk: Trunk
+    painter: Painter
+    settings: Settings = eqx.field(static=True)
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether two predictions for the same panorama and action can differ."""
+        return False
+
+    def encode(self, panorama: UInt8[Array, "n 4 7 7 3"]) -> Encoded:
+        """The features' part of the first layer, and the cells to copy from."""
+        return self.trunk.encode(panorama, self.settings, self.views)
+
+    def predict(
+        self,
+        encoded: Encoded,
+        actions: Integer[Array, "n a"],
+        keys: Key[Array, " n"],
+        noise: Float32[Array, " a"],
+    ) -> UInt8[Array, "n a views 7 7 3"]:
+        """The most likely class of each cell and channel."""
+        del keys, noise
+        best = layers.most_likely(self._logits(encoded, actions))
+        return best.reshape(*actions.shape, self.views, 7, 7, 3)
+
+    def loss(
+        self,
+        panorama: UInt8[Array, "n 4 7 7 3"],
+        action: Integer[Array, " n"],
+        target: UInt8[Array, "n views 7 7 3"],
+        key: Key[Array, ""],
+    ) -> Float32[Array, " n"]:
+        """Cross-entropy in nats, summed over the cells and channels of the view."""
+        del key
+        logits = self._logits(self.encode(panorama), action[:, None])[:, 0]
+        return -layers.log_likelihood(logits, target.reshape(len(target), -1, 3)).sum(axis=-1)
+
+    def _logits(self, encoded: Encoded, actions: Integer[Array, "n a"]) -> Float32[Array, "n a cells 20"]:
+        return self.painter(self.trunk(encoded.features, actions), actions, encoded.cells)
+
+
+def copying(key: Key[Array, ""], settings: Settings, size: Size) -> Copying:
+    """A new network."""
+    trunk_key, painter_key = jax.random.split(key)
+    views = 4 if settings.predicts == "panorama" else 1
+    return Copying(
+        trunk=trunk(trunk_key, settings, size),
+        painter=painter(painter_key, size.width, views),
+        settings=settings,
+    )
+
+
+def trunk(key: Key[Array, ""], settings: Settings, size: Size) -> Trunk:
+    """A new trunk: orthogonal, as the policy's feature extractor."""
+    one, two, three = jax.random.split(key, 3)
+    channels = layers.input_channels(settings.inputs)
+    extractor, inputs = None, 4 * layers.CELLS * channels
+    if settings.size == "paper":
+        extractor, inputs = layers.conv_stack(one, channels, size.channels), 4 * 4 * size.channels[-1]
+    return Trunk(
+        extractor=extractor,
+        joint=action_linear(layers.torch_linear, two, inputs, size.width),
+        hidden=layers.orthogonal_linear(three, size.width, size.width),
+    )
+
+
+def painter(key: Key[Array, ""], inputs: int, views: int) -> Painter:
+    """A new painter that copies nothing in particular yet."""
+    one, two = jax.random.split(key)
+    cells = views * layers.CELLS
+    return Painter(
+        draw=layers.torch_linear(one, inputs, cells * layers.ALL_CLASSES),
+        gates=layers.orthogonal_linear(two, inputs, cells * SOURCES, gain=0.01),
+        by_action=jnp.zeros((NUM_ACTIONS, cells * SOURCES)),
+    )

@@ -1,0 +1,29 @@
+"""The grid models by name."""
+
+from __future__ import annotations
+
+from jaxtyping import Array, Key
+
+from gobi.worlds.coded import coded
+from gobi.worlds.copying import copying
+from gobi.worlds.network import COMPACT, PAPER, Network, Settings
+from gobi.worlds.written import written
+
+
+def build(
+    kind: str = "copying",
+    size: str = "compact",
+    predicts: str = "view",
+    *,
+    key: Key[Array, ""],
+    inputs: str = "",
+    noise: str = "none",
+) -> Network:
+    """A new, untrained network; `dataclasses.asdict(network.settings)` are the arguments to build it again."""
+    return from_settings(Settings(kind, size, predicts, inputs, noise), key)
+
+
+def from_settings(settings: Settings, key: Key[Array, ""]) -> Network:
+    """A new, untrained network with these settings."""
+    kinds = {"copying": copying, "written": written, "coded": coded}
+    return kinds[settings.kind](key, settings, PAPER if settings.size == "paper" else COMPACT)
