@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +18,7 @@ def as_integers(codes) -> np.ndarray:
 
 
 def views_like(numbers: np.ndarray) -> np.ndarray:
-    """Different 7x7 views for different numbers: mostly walls and floor, the number's digits in some cells."""
+    """Different 7x7 views for different numbers: walls, floor, and the number's digits in some cells."""
     views = np.zeros((len(numbers), 49, 3), np.uint8)
     views[:, :, 0] = np.where(np.arange(49) % 7 < 4, 1, 2)
     for place in range(4):
@@ -88,7 +89,7 @@ def test_flipping_a_bit_flips_half_of_the_code():
 
 def test_mixing_in_a_number_keeps_codes_apart():
     codes = exact(jnp.asarray(views_like(np.arange(500))))
-    mixed = mix(codes[:, None], jnp.arange(40))
+    mixed = mix(jnp.tile(codes[:, None], (1, 40, 1)), jnp.arange(40))
     assert mixed.shape == (500, 40, 2)
     assert len(np.unique(as_integers(mixed))) == 20_000
     np.testing.assert_array_equal(mixed[:, 3], mix(codes, jnp.int32(3)))
@@ -122,7 +123,8 @@ def test_simhash_with_many_bits_keeps_apart_what_differs_in_a_bit():
 def test_simhash_does_not_depend_on_what_is_coded_beside():
     views = jnp.asarray(np.random.default_rng(3).integers(0, 256, (64, 7, 7, 3), np.uint8))
     code = SimHash(jax.random.key(5), (7, 7, 3), 64)
-    alone = jnp.stack([code(view) for view in views])
+    coded = eqx.filter_jit(code)
+    alone = jnp.stack([coded(view) for view in views])
     np.testing.assert_array_equal(code(views), alone)
     np.testing.assert_array_equal(code(views.reshape(4, 16, 7, 7, 3)).reshape(64, 2), alone)
 

@@ -1,4 +1,4 @@
-"""The lifelong counts against Python's `dict`: duplicates inside and across batches, high load, growth, seeds."""
+"""The lifelong counts against Python's `dict`: duplicates in and across batches, high load, growth, seeds."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_three_million_additions_at_half_load_equal_counting_with_numpy():
     assert memory.dropped == 0
 
 
-@pytest.mark.parametrize(("slots", "batch"), [(2**10, 50), (2**14, 3200), (2**18, 3200), (2**18, 2**16)])
+@pytest.mark.parametrize(("slots", "batch"), [(2**10, 64), (2**14, 1024), (2**18, 2**12), (2**18, 2**16)])
 def test_nothing_is_dropped_below_half_load(slots, batch):
     rng, memory = np.random.default_rng(batch), counts.empty(slots // 2)
     for _ in range(slots // 2 // batch):
         memory, after = add(memory, rng.integers(0, 2**32, (batch, 2), np.uint32), np.ones(batch, bool))
         assert np.all(np.asarray(after) == 1)
     assert memory.num_slots == slots
-    assert memory.load > 0.47
+    assert memory.load == 0.5
     assert memory.dropped == 0
 
 
@@ -94,12 +94,12 @@ def test_growing_keeps_every_count():
         memory, _ = add(memory, np.repeat(batch, 3, axis=0), np.ones(900, bool))
     assert memory.load > 0.7
     lost = int(memory.dropped)
-    for factor in (4, 2, 32):
+    for factor in (4, 8):
         memory = counts.grow(memory, factor)
         after = np.asarray(kept(memory, codes, valid)[1])
         assert np.sum(after == 4) == memory.used == 6000 - lost
         assert np.sum(after == 1) == lost
-    assert memory.num_slots == 8192 * 256
+    assert memory.num_slots == 8192 * 32
 
 
 @settings(max_examples=60, deadline=None)
@@ -135,8 +135,9 @@ def test_seeds_as_an_axis_equal_separate_runs():
     valid = np.ones((2, 200), bool)
     alone = [counts.empty(400) for _ in range(2)]
     together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *alone)
+    over_seeds = jax.jit(jax.vmap(counts.add))
     for batch in codes:
-        together, after = jax.jit(jax.vmap(counts.add))(together, batch, valid)
+        together, after = over_seeds(together, batch, valid)
         results = [kept(memory, one, ones) for memory, one, ones in zip(alone, batch, valid, strict=True)]
         np.testing.assert_array_equal(after, np.stack([result[1] for result in results]))
         alone = [result[0] for result in results]

@@ -62,10 +62,11 @@ def test_growing_keeps_the_actions_and_overflow_is_counted():
     batch = rollout(rng, 50, 2, 1000, 7)
     memory, _ = query_and_add(executed.empty(2, 8), *batch)
     assert memory.dropped > 0
-    batch = rollout(rng, 50, 2, 30, 7)
-    memory, _ = query_and_add(executed.empty(2, 64), *batch)
+    memory, _ = query_and_add(executed.empty(2, 8), *rollout(rng, 50, 2, 6, 7))
+    assert memory.dropped == 0
     larger = executed.grow(memory)
-    asked = rollout(rng, 50, 2, 30, 7)
+    assert larger.num_slots == 4 * memory.num_slots
+    asked = rollout(rng, 50, 2, 6, 3)
     np.testing.assert_array_equal(query_and_add(larger, *asked)[1], query_and_add(memory, *asked)[1])
 
 
@@ -74,7 +75,7 @@ def test_seeds_as_an_axis_equal_separate_runs():
     batches = [rollout(rng, 30, 2, 20, 7) for _ in range(3)]
     memory = executed.empty(2, 64)
     alone = [query_and_add(memory, *batch) for batch in batches]
-    together = jax.vmap(executed.query_and_add)(
+    together = jax.jit(jax.vmap(executed.query_and_add))(
         jax.tree.map(lambda leaf: jnp.stack([leaf] * 3), memory),
         *jax.tree.map(lambda *leaves: np.stack(leaves), *batches),
     )

@@ -60,6 +60,9 @@ class Run:
         """The seeds that have rows."""
         return np.unique(self.columns["seed"]).tolist()
 
+    def __str__(self) -> str:
+        return f"{self.name} ({len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''})"
+
 
 def find(paths: Sequence[Path]) -> list[Run]:
     """The runs at these paths: metrics files, folders of runs, or folders with runs somewhere inside."""
@@ -187,7 +190,7 @@ def _draw_run(axis: Any, run: Run, name: str, colour: str, band: Band, count_pre
             edges = interval(curves) if band == "interval" else (np.nanmin(curves, 0), np.nanmax(curves, 0))
             axis.fill_between(millions, *edges, color=colour, alpha=0.15, linewidth=0)
     mean = np.nanmean(curves, axis=0) if len(frames) else []
-    axis.plot(millions, mean, color=colour, linewidth=1.8, label=_with_seeds(run))
+    axis.plot(millions, mean, color=colour, linewidth=1.8, label=str(run))
 
 
 def _draw_best_returns(axis: Any, runs: Sequence[Run]) -> None:
@@ -223,12 +226,8 @@ def _dress(axis: Any, name: str, count_pretraining: bool) -> None:
 def _title(runs: Sequence[Run]) -> str:
     """The task, if it is the same one; and the run, if there is only one, which then needs no legend."""
     tasks = {_bare(run.card.get("task", "")) for run in runs}
-    parts = [*tasks] * (len(tasks) == 1) + [_with_seeds(run) for run in runs] * (len(runs) == 1)
+    parts = [*tasks] * (len(tasks) == 1) + [str(run) for run in runs] * (len(runs) == 1)
     return ": ".join(part for part in parts if part)
-
-
-def _with_seeds(run: Run) -> str:
-    return f"{run.name} ({len(run.seeds)} seed{'s' if len(run.seeds) > 1 else ''})"
 
 
 def _bare(task: str) -> str:

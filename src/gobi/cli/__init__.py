@@ -7,12 +7,16 @@ import sys
 from collections.abc import Callable, Sequence
 
 import gobi
-from gobi.cli import demo, doctor, parity, play, tasks
+from gobi.cli import demo, doctor, parity, play, plot, tasks, train
 from gobi.cli.arguments import UsageError, bind
 from gobi.cli.terminal import say, show
 from gobi.errors import GobiError, unknown
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "train": train.train,
+    "resume": train.resume,
+    "plot": plot.plot,
+    "recipe": train.recipe,
     "demo": demo.demo,
     "tasks": tasks.tasks,
     "play": play.play,

@@ -12,12 +12,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, Key, UInt8
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import gobi
 from gobi.cli.arguments import TaskName, at_least, check_seed
+from gobi.cli.output import new_folder, progress_bar
 from gobi.cli.play import follow, numbered_level
-from gobi.cli.terminal import console, say, show
+from gobi.cli.terminal import say, show
 from gobi.envs.minigrid import (
     Bank,
     Lanes,
@@ -30,7 +30,7 @@ from gobi.envs.minigrid import (
     rules,
     solver,
 )
-from gobi.errors import GobiError, MissingExtra
+from gobi.errors import MissingExtra
 
 UNROLL = 64
 """Steps that every lane takes between two looks at the bank."""
@@ -58,7 +58,7 @@ def demo(
     at_least("--num-envs", num_envs, 1)
     at_least("--steps", steps, 1)
     check_seed(seed)
-    folder = _folder(out)
+    folder = new_folder(out, "demo")
     folder.mkdir(parents=True, exist_ok=True)
 
     say(f"{env.spec.id} on {jax.devices()[0]}: {num_envs} random agents")
@@ -117,7 +117,7 @@ def measure(env: MiniGrid, num_envs: int, steps: int, seed: int) -> Result:
     unrolls = -(-steps // (UNROLL * num_envs))
     keys = jax.random.split(jax.random.key(seed), unrolls)
     sums = np.zeros(3)
-    with _progress() as progress:
+    with progress_bar() as progress:
         bar = progress.add_task("compiling", total=None)
 
         def partly_made(levels: int, capacity: int) -> None:
@@ -174,12 +174,6 @@ def _unroll(
     return lanes, jnp.sum(found, axis=0), observations
 
 
-def _progress() -> Progress:
-    screen = console(error=True)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    return Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal)
-
-
 def _pictures(env: MiniGrid, seed: int, folder: Path) -> list[Path]:
     """Draws the seed's first level, and the way through it if there is one."""
     start = numbered_level(env, seed, 0)
@@ -193,20 +187,3 @@ def _pictures(env: MiniGrid, seed: int, folder: Path) -> list[Path]:
     render.save(film, render.episode(env, start, episode.actions))
     say(f"level 0 by the scripted solver: {episode}")
     return [picture, film]
-
-
-def _folder(asked: Path | None) -> Path:
-    """The folder to write into: never one that holds something."""
-    if asked is not None:
-        if not _is_free(asked):
-            raise GobiError(f"the output folder {asked} is already in use: give another --out")
-        return asked
-    number, folder = 1, Path("runs/demo")
-    while not _is_free(folder):
-        number += 1
-        folder = Path(f"runs/demo-{number}")
-    return folder
-
-
-def _is_free(folder: Path) -> bool:
-    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))

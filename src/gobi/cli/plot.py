@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from gobi.analysis import curves
-from gobi.cli.arguments import Switch
+from gobi.cli.arguments import Switch, UsageError
 from gobi.cli.terminal import say
 from gobi.errors import GobiError
 
@@ -36,11 +36,11 @@ def plot(
         overwrite: replace the file if it is there.
     """
     if not runs:
-        raise GobiError("say which runs to draw: gobi plot RUN [RUN ...]")
+        raise UsageError("missing RUN: the folder of at least one run (see gobi plot --help)")
     curves.check_output(out)
     if out.exists() and not overwrite:
         raise GobiError(f"{out} is there already: give another name, or --overwrite")
     drawn = curves.plot(runs, out, panels=panels, band=band, count_pretraining=pretraining, title=title)
     for run in drawn:
-        say(f"{run.name}: {len(run.seeds)} seeds, {int(run.columns['frames'].max()):,} frames")
+        say(f"{run}: {int(run.columns['frames'].max()):,} frames")
     say(f"wrote {out} ({out.stat().st_size / 1000:.0f} kB)")

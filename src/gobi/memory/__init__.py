@@ -1,4 +1,4 @@
-"""Memory on the device: codes of observations, the episodic set, what was executed, and the lifelong counts."""
+"""Memory on the device: codes of observations, the episodic set, actions executed, the lifelong counts."""
 
 from gobi.memory import counts, episodic, executed
 from gobi.memory.codes import SimHash, exact, mix

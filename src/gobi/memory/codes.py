@@ -1,4 +1,4 @@
-"""Codes: 64-bit names for observations, exact or by similarity, as two uint32 (JAX runs without 64-bit types)."""
+"""Codes: 64-bit names for observations, exact or by similarity, as two uint32 (JAX runs without 64 bits)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def scramble(words: UInt32[Array, "..."], lane: int = 0) -> UInt32[Array, "..."]
 def exact(observation: Shaped[Array, "..."], ndim: int = 3) -> UInt32[Array, "... 2"]:
     """The code of each observation; the last `ndim` axes are one observation, those before them a batch.
 
-    Equal observations of one shape and dtype have equal codes; different ones differ but for a chance of about
-    2^-64 per pair. Integers, booleans and floats of any width are taken by their bits (so -0.0 is not 0.0).
+    Equal observations of one shape and dtype have equal codes; different ones differ but for a chance of
+    about 2^-64 per pair. Integers, booleans and floats are taken by their bits (so -0.0 is not 0.0).
 
-    Every 32-bit word of the observation goes through a function of its own (a random key for its place, then a
-    scramble), and the results are added: no step waits for the one before it. Were the words added without the
-    scramble, differences in high bits would cancel; with it, two observations that differ in one word differ in
-    both sums for certain.
+    Every 32-bit word of the observation goes through a function of its own (a random key for its place, then
+    a scramble), and the results are added: no step waits for the one before it. Were the words added without
+    the scramble, differences in high bits would cancel; with it, two observations that differ in one word
+    differ in both sums for certain.
     """
     words = _words(observation, ndim)
     count = words.shape[-1]
@@ -52,7 +52,7 @@ def exact(observation: Shaped[Array, "..."], ndim: int = 3) -> UInt32[Array, "..
 
 
 def mix(codes: UInt32[Array, "*batch 2"], numbers: Integer[Array, "..."]) -> UInt32[Array, "*batch 2"]:
-    """Codes that also depend on a number each (the environment's index, say); `numbers` broadcasts to the batch.
+    """Codes that also depend on a number each, the environment's index say; numbers broadcast to the batch.
 
     Different codes with equal numbers, and equal codes with different numbers, never collide.
     """
@@ -63,11 +63,11 @@ def mix(codes: UInt32[Array, "*batch 2"], numbers: Integer[Array, "..."]) -> UIn
 
 
 class SimHash(eqx.Module):
-    """Codes by similarity (Charikar 2002): the signs of random projections, so that near observations often share one.
+    """Codes by similarity (Charikar 2002): signs of random projections; near observations often share one.
 
-    projection:  Gaussian weights, one row per bit, rounded to multiples of 1/64. Sums over integer observations
-                 of up to about a thousand bytes are then exact in float32: the code of a view does not
-                 depend on the device, or on how many others are coded beside it.
+    projection:  Gaussian weights, one row per bit, rounded to multiples of 1/64. Sums over observations of up
+                 to about a thousand bytes are then exact in float32: the code of a view does not depend on
+                 the device, or on how many others are coded beside it.
     shape:       the shape of one observation.
     """
 
@@ -89,8 +89,8 @@ class SimHash(eqx.Module):
     def __call__(self, observation: Shaped[Array, "..."]) -> UInt32[Array, "... 2"]:
         """The code of each observation: bit i is set where projection i is positive.
 
-        Up to 64 bits are the code itself, bit 0 the lowest of its first word; more are folded by `exact`, which
-        keeps apart what differs in any bit.
+        Up to 64 bits are the code itself, bit 0 the lowest of its first word; more are folded by `exact`,
+        which keeps apart what differs in any bit.
         """
         batch = observation.ndim - len(self.shape)
         if observation.shape[batch:] != self.shape:

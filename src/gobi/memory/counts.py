@@ -19,8 +19,9 @@ class LifelongCounts(eqx.Module):
 
     slots:    the table: a code and its count, 0 where the slot is free. Counts stop at 2^31 - 1.
     used:     how many codes are in the table.
-    dropped:  codes that found no slot, since the start; 0 in a table that is large enough. A code without a slot
-              is not remembered: in every call in which it comes its count begins at 1, and it is dropped again.
+    dropped:  codes that found no slot, since the start; 0 in a table that is large enough. A code without
+              one is not remembered: in every call in which it comes its count begins at 1, and it is
+              dropped again.
     """
 
     slots: UInt32[Array, "*seeds buckets 8 3"]
@@ -78,8 +79,9 @@ def add(
 
 
 def grow(memory: LifelongCounts, factor: int = 4) -> LifelongCounts:
-    """The same counts in a table `factor` times as large (a power of two). Called between updates; code compiles anew.
+    """The same counts in a table `factor` times as large, a power of two.
 
+    For between updates: what takes the memory as an argument compiles anew.
     Leading axes (seeds) may stand before those of the memory.
     """
     slots = table.grown(memory.slots, _used(memory.slots[..., table.MARK]), factor)

@@ -1,4 +1,4 @@
-"""Episodic memory: a set of observation codes for each parallel environment, emptied when its episode ends."""
+"""Episodic memory: a set of codes for each parallel environment, emptied when a new episode starts there."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class EpisodicSet(eqx.Module):
               are free, so that emptying costs nothing.
     episode:  the number of the present episode.
     used:     how many codes of the present episode are in the table.
-    dropped:  codes that found no slot, since the start; 0 in a table that is large enough. A code without a slot
-              is not remembered: it is new in every call in which it comes, and dropped again.
+    dropped:  codes that found no slot, since the start; 0 in a table that is large enough. A code without
+              one is not remembered: it is new in every call in which it comes, and dropped again.
     """
 
     slots: UInt32[Array, "*seeds envs buckets 8 3"]
@@ -62,10 +62,10 @@ def insert(
 
     codes:   up to n codes per step.
     valid:   which of them count; the others are never new and leave no trace.
-    starts:  an episode begins with this step: the environment's set is emptied before the step's codes are added.
+    starts:  an episode begins with this step: the environment's set is emptied before the step's codes come.
 
-    The same as adding them step by step, and within a step by index, one at a time; the first of equal codes in an
-    episode is the new one. Only where codes are dropped may it matter how steps are divided into calls.
+    The same as adding them step by step, and within a step by index, one at a time; the first of equal codes
+    in an episode is the new one. Only where codes are dropped may it matter how steps are divided into calls.
     """
     time, envs, n = valid.shape
 
@@ -91,8 +91,9 @@ def insert(
 
 
 def grow(memory: EpisodicSet, factor: int = 4) -> EpisodicSet:
-    """The same sets in tables `factor` times as large (a power of two). Called between updates; code compiles anew.
+    """The same sets in tables `factor` times as large, a power of two.
 
+    For between updates: what takes the memory as an argument compiles anew.
     Leading axes (seeds) may stand before those of the memory.
     """
     live = memory.slots[..., table.MARK] == memory.episode[..., None, None]
@@ -110,8 +111,8 @@ def _insert(
 ) -> tuple[UInt32[Array, "buckets 8 3"], Int32[Array, ""], Int32[Array, ""], Bool[Array, "m"]]:
     """One environment's share: its table, codes in use, codes dropped, and which codes were new.
 
-    Episode 0 is the one that was running before; only its codes may be in the table already. Only those of the last
-    one need a place in it: an episode that begins and ends in between never meets its codes again.
+    Episode 0 is the one that was running before; only its codes may be in the table already. Only those of
+    the last one need a place in it: an episode that begins and ends in between never meets its codes again.
     """
     batch = table.runs(codes, valid, episode)
     episode = episode[batch.order]

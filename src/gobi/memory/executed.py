@@ -1,7 +1,7 @@
 """What was done already: for each observation of the present episode, the set of actions executed from it.
 
-The public code of the paper needs it: there, imagination stops at the first action that was already executed from an
-equal observation in this episode.
+The public code of the paper needs it: there, imagination stops at the first action that was already executed
+from an equal observation in this episode.
 """
 
 from __future__ import annotations
@@ -80,8 +80,9 @@ def query_and_add(
 
 
 def grow(memory: Executed, factor: int = 4) -> Executed:
-    """The same memory in tables `factor` times as large (a power of two). Called between updates; code compiles anew.
+    """The same memory in tables `factor` times as large, a power of two.
 
+    For between updates: what takes the memory as an argument compiles anew.
     Leading axes (seeds) may stand before those of the memory.
     """
     live = memory.slots[..., table.MARK] == memory.episode[..., None, None]

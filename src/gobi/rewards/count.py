@@ -50,16 +50,17 @@ class Count(Reward):
             codes = mix(codes, jnp.broadcast_to(jnp.arange(envs, dtype=jnp.uint32), (time, envs)))
         state, count = counts.add(state, codes.reshape(-1, 2), jnp.ones(time * envs, bool))
         bonus = 1 / jnp.sqrt(count.astype(jnp.float32)).reshape(time, envs)
-        return state, bonus, {
-            "lifelong": jnp.mean(bonus),
-            "distinct": state.used.astype(jnp.float32),
-            "dropped/lifelong": state.dropped.astype(jnp.float32),
-        }
+        return (
+            state,
+            bonus,
+            {
+                "lifelong": jnp.mean(bonus),
+                "distinct": state.used.astype(jnp.float32),
+                "dropped/lifelong": state.dropped.astype(jnp.float32),
+                "load/lifelong": state.load,
+            },
+        )
 
-    def grow(self, state: counts.LifelongCounts) -> counts.LifelongCounts:
+    def grow(self, state: counts.LifelongCounts, memories: frozenset[str]) -> counts.LifelongCounts:
         """Four times the room."""
-        return counts.grow(state)
-
-    def fill(self, state: counts.LifelongCounts) -> dict[str, Float32[Array, ""]]:
-        """Codes over slots."""
-        return {"lifelong": state.load}
+        return counts.grow(state) if "lifelong" in memories else state

@@ -67,7 +67,9 @@ class Reachability(Reward):
         if self.credit not in ("arrival", "departure"):
             raise GobiError(f"credit must be arrival or departure, got {self.credit!r}")
         if self.skip_executed and self.credit == "departure":
-            raise GobiError("skip_executed is a rule of the public code, which credits arrival: not with departure")
+            raise GobiError(
+                "skip_executed is a rule of the public code, which credits arrival: not with departure"
+            )
         if self.skip_executed and self.world.predictions != len(self.world.actions):
             raise GobiError("skip_executed needs a world that imagines each action once, one step ahead")
 
@@ -100,22 +102,28 @@ class Reachability(Reward):
             lambda s: (s.begun, s.steps), state, (~transitions.done[-1], state.steps + len(growth))
         )
         bonus = growth.astype(jnp.float32)
-        dropped = state.memory.dropped.astype(jnp.float32)
-        return state, bonus, {"growth": jnp.mean(bonus), "dropped/episodic": dropped}
+        return (
+            state,
+            bonus,
+            {
+                "growth": jnp.mean(bonus),
+                "dropped/episodic": state.memory.dropped.astype(jnp.float32),
+                "load/episodic": state.memory.load,
+            },
+        )
 
-    def learn(self, state: Reachable, key: Key[Array, ""], transitions: Transition) -> tuple[Reachable, Metrics]:
+    def learn(
+        self, state: Reachable, key: Key[Array, ""], transitions: Transition
+    ) -> tuple[Reachable, Metrics]:
         """The world learns, or measures how well it predicted."""
         world, logged = self.world.learn(state.world, key, transitions)
         return eqx.tree_at(lambda s: s.world, state, world, is_leaf=lambda part: part is None), logged
 
-    def grow(self, state: Reachable) -> Reachable:
+    def grow(self, state: Reachable, memories: frozenset[str]) -> Reachable:
         """Four times the room for every environment."""
+        if "episodic" not in memories:
+            return state
         return eqx.tree_at(lambda s: s.memory, state, episodic.grow(state.memory))
-
-    def fill(self, state: Reachable) -> dict[str, Float32[Array, ""]]:
-        """The fullest environment's codes over its slots."""
-        memory = state.memory
-        return {"episodic": memory.load}
 
     def _departures(
         self, state: Reachable, transitions: Transition, first: Bool[Array, "time envs"]

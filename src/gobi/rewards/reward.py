@@ -48,19 +48,21 @@ class Reward(eqx.Module):
         del key, transitions
         return state, {}
 
-    def at_sampling(self, state: Any, stored: Float32[Array, "*batch"], batch: Any) -> Float32[Array, "*batch"]:
+    def at_sampling(
+        self, state: Any, stored: Float32[Array, "*batch"], batch: Any
+    ) -> Float32[Array, "*batch"]:
         """The bonus of replayed transitions; by default what was stored when they were made."""
         del state, batch
         return stored
 
-    def grow(self, state: Any) -> Any:
-        """Gives more room to memories that are filling up. Called between updates; shapes may change."""
-        return state
+    def grow(self, state: Any, memories: frozenset[str]) -> Any:
+        """Gives more room to the named memories. Called between updates; shapes change, and seeds may be stacked.
 
-    def fill(self, state: Any) -> dict[str, Float32[Array, ""]]:
-        """How full each memory is, as a share of its room; `grow` is called above one half."""
-        del state
-        return {}
+        A memory called NAME tells in its metrics how full it is, as `load/NAME`, and how many codes found no
+        room, as `dropped/NAME`; it is time to grow when the first passes one half or the second rises.
+        """
+        del memories
+        return state
 
 
 class Product(Reward):
@@ -94,13 +96,9 @@ class Product(Reward):
         second, more = self.second.learn(state[1], other, transitions)
         return (first, second), logged | more
 
-    def grow(self, state: Any) -> Any:
+    def grow(self, state: Any, memories: frozenset[str]) -> Any:
         """Gives room to both."""
-        return self.first.grow(state[0]), self.second.grow(state[1])
-
-    def fill(self, state: Any) -> dict[str, Float32[Array, ""]]:
-        """The memories of both."""
-        return self.first.fill(state[0]) | self.second.fill(state[1])
+        return self.first.grow(state[0], memories), self.second.grow(state[1], memories)
 
 
 class Positive(Reward):
@@ -128,13 +126,9 @@ class Positive(Reward):
         """Trains the inner reward."""
         return self.inner.learn(state, key, transitions)
 
-    def grow(self, state: Any) -> Any:
+    def grow(self, state: Any, memories: frozenset[str]) -> Any:
         """Gives room to the inner reward."""
-        return self.inner.grow(state)
-
-    def fill(self, state: Any) -> dict[str, Float32[Array, ""]]:
-        """The memories of the inner reward."""
-        return self.inner.fill(state)
+        return self.inner.grow(state, memories)
 
 
 class Nothing(Reward):

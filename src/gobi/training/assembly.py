@@ -11,10 +11,7 @@ from gobi.memory.codes import SimHash
 from gobi.rewards import Count, GoBI, Nothing, R1, R2, R3, Reward
 from gobi.training.recipe import Recipe
 from gobi.worlds import GridModel, Simulator
-from gobi.worlds.network import Network
-
-KINDS = {"ours": "copying"}
-"""What a model's name in a recipe is called in `worlds`, where it differs."""
+from gobi.worlds.network import Network, Settings
 
 HASH_KEY = 50
 """The projection of a SimHash is the same in all runs, so that their codes can be compared."""
@@ -56,4 +53,22 @@ def world(recipe: Recipe, env: MiniGrid, network: Network | None = None) -> Simu
         steps=recipe.steps,
         samples=recipe.model_samples,
         erase_targets=recipe.erase_movable,
+        learning_rate=recipe.pretrain_rate,
     )
+
+
+def model_settings(recipe: Recipe) -> Settings:
+    """The settings of the recipe's world model."""
+    return Settings(
+        kind=recipe.model,
+        size=recipe.model_size,
+        predicts="panorama" if recipe.steps > 1 else "view",
+        noise="coded" if recipe.model_noise else "none",
+    )
+
+
+def privileges(recipe: Recipe) -> tuple[str, ...]:
+    """What training looks at that the task does not show the agent."""
+    if not recipe.imagines:
+        return ()
+    return ("simulator",) if recipe.world == "real" else ("panorama",)

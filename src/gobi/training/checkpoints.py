@@ -22,7 +22,7 @@ from gobi.training.files import (
     sync_folder,
     to_json,
     write_synced,
-    write_whole,
+    write_together,
 )
 
 ARRAYS, FACTS, MANIFEST = "arrays.safetensors", "facts.json", "manifest.json"
@@ -90,10 +90,13 @@ def forget_after(folder: Path, frames: int) -> None:
             shutil.rmtree(_hide(path))
 
 
-def load(path: Path, like: Any) -> Any:
-    """The tree of a checkpoint, in the structure of `like`; see `trees.unpack`."""
+def load(path: Path, like: Any, within: str = "") -> Any:
+    """The tree of a checkpoint, in the structure of `like`; see `trees.unpack`.
+
+    within:  only the part of the tree whose leaves' names begin so, such as `['state'].policy`.
+    """
     files = _verified(path)
-    return trees.unpack(files[ARRAYS], json.loads(files[FACTS]), like, str(path))
+    return trees.unpack(files[ARRAYS], json.loads(files[FACTS]), like, str(path), within)
 
 
 def facts(path: Path) -> dict[str, Any]:
@@ -106,7 +109,7 @@ def facts(path: Path) -> dict[str, Any]:
 def save_weights(path: Path, tree: Any, facts: dict[str, Any]) -> Path:
     """Writes a tree as NAME.safetensors and, beside it, NAME.json with the facts and the checksums.
 
-    The JSON is removed first and written last: arrays without it count as not there.
+    Arrays without the JSON count as not there.
     """
     beside = _json_beside(path)
     with disk_errors(f"the weights {path}"):
@@ -114,9 +117,7 @@ def save_weights(path: Path, tree: Any, facts: dict[str, Any]) -> Path:
         about = {"facts": facts, **kinds_and_numbers}
         sums = {"arrays": checksum(packed), "about": checksum(to_json(about))}
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.unlink(missing_ok=True)
-        write_whole(path, packed)
-        write_whole(beside, to_json({"checksums": sums, "about": about}))
+        write_together({path: packed, beside: to_json({"checksums": sums, "about": about})})
     return path
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,16 +21,43 @@ from gobi.errors import GobiError
 HIDDEN = "."
 """The names of files and folders that are being written or removed begin with this."""
 
+DRAFT_SECONDS = 3600
+"""A draft that was not touched for so long has no writer any more."""
+
 
 def write_whole(path: Path, content: bytes) -> None:
     """Writes a file, or replaces it, such that it is there either whole or as it was before."""
-    draft = path.with_name(f"{HIDDEN}{path.name}.{os.getpid()}.writing")
+    write_together({path: content})
+
+
+def write_together(files: dict[Path, bytes]) -> None:
+    """Writes files of one folder that belong together; the last vouches for the others.
+
+    Nothing is replaced before all are on the disk. A process killed while they are moved to their places
+    leaves them without the last one, never with one that vouches for others.
+    """
+    drafts = {path: path.with_name(f"{HIDDEN}{path.name}.{os.getpid()}.writing") for path in files}
     try:
-        write_synced(draft, content)
-        draft.replace(path)
+        for path, content in files.items():
+            _forget_old_drafts(path)
+            write_synced(drafts[path], content)
+        *_, last = files
+        if len(files) > 1:
+            last.unlink(missing_ok=True)
+        for path, draft in drafts.items():
+            draft.replace(path)
     finally:
-        draft.unlink(missing_ok=True)
-    sync_folder(path.parent)
+        for draft in drafts.values():
+            draft.unlink(missing_ok=True)
+    sync_folder(last.parent)
+
+
+def _forget_old_drafts(path: Path) -> None:
+    """Removes what killed processes left; what is recent may be another process's that is still at work."""
+    for draft in path.parent.glob(f"{HIDDEN}{glob.escape(path.name)}.*.writing"):
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - draft.stat().st_mtime > DRAFT_SECONDS:
+                draft.unlink()
 
 
 def write_synced(path: Path, content: bytes) -> None:

@@ -17,8 +17,8 @@ from gobi.training import episodes
 from gobi.training.recipe import Recipe
 from gobi.types import Transition, Views
 
-LAST = frozenset({*episodes.MEASURES, "episodes", "distinct", "dropped", "levels_repeated", "learning_rate"})
-"""Metrics of which an interval's last value counts; of all others it is the mean."""
+LAST = frozenset({*episodes.MEASURES, "episodes", "distinct", "levels_repeated"})
+"""Metrics of which an interval's last value counts, as of all `dropped/...`; `load/...` count by their largest."""
 
 
 class Knobs(eqx.Module):
@@ -145,9 +145,7 @@ class Loop:
             return self.update(reward, knobs, bank, state)
 
         state, logged = jax.lax.scan(one, state, length=count)
-        return state, {
-            name: series[-1] if name in LAST else jnp.mean(series, axis=0) for name, series in logged.items()
-        }
+        return state, {name: _over_time(name, series) for name, series in logged.items()}
 
     def update(self, reward: Reward, knobs: Knobs, bank: Bank, state: SeedState) -> tuple[SeedState, Metrics]:
         """A rollout, its bonuses, and one step of the learner."""
@@ -264,6 +262,13 @@ def views(env: MiniGrid, reads: frozenset[str], states: State, observation: Any)
     makers = {"panorama": env.panorama, "full_grid": env.full_grid, "state": lambda state: state}
     made = {name: jax.vmap(jax.vmap(makers[name]))(states) for name in reads if name != "observation"}
     return made | {"observation": observation}
+
+
+def _over_time(name: str, series: Float32[Array, " time"]) -> Float32[Array, ""]:
+    """One number for an interval."""
+    if name.startswith("load/"):
+        return jnp.max(series)
+    return series[-1] if name in LAST or name.startswith("dropped/") else jnp.mean(series)
 
 
 def _walk(acted: Acted) -> episodes.Walk:

@@ -87,8 +87,13 @@ class Board:
     def __init__(self, folder: Path, seeds: Iterable[int], resumed_at: int | None = None) -> None:
         """Opens them; what an earlier process wrote beyond the frames `resumed_at` is hidden."""
         module = require("tensorboardX", extra="tensorboard")
-        purge = {} if resumed_at is None else {"purge_step": resumed_at + 1}
-        self._writers = {seed: module.SummaryWriter(str(folder / f"seed-{seed}"), **purge) for seed in seeds}
+        # The names of the files tell only the second; the suffix keeps a quick resume from replacing one.
+        options = (
+            {} if resumed_at is None else {"purge_step": resumed_at + 1, "filename_suffix": f".{resumed_at}"}
+        )
+        self._writers = {
+            seed: module.SummaryWriter(str(folder / f"seed-{seed}"), **options) for seed in seeds
+        }
 
     @staticmethod
     def installed() -> bool:

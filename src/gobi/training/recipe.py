@@ -49,13 +49,15 @@ class Recipe:
 
     The world
         world:               the simulator itself, or a learned model.
-        model:               the model's architecture: of the text, of the code, ours, or generative.
+        model:               the model's architecture: ours (copying), of the text, of the code, or generative.
         model_size:          the widths of the paper, or narrower ones for a laptop.
         model_noise:         the code's noise at inference.
         model_samples:       futures drawn per action from a generative model.
         world_mode:          fixed after pre-training, fine-tuned while training, or learned online from scratch.
         pretrain_frames:     random steps that the model is trained on beforehand.
         pretrain_epochs:     passes over them.
+        pretrain_rate:       learning rate of Adam, then and later.
+        pretrain_schedule:   constant, or falling to zero like a cosine over the epochs.
 
     The learner
         network:             the policy: of the text, of the code, or compact.
@@ -99,13 +101,15 @@ class Recipe:
     count_room: int = 2**18
 
     world: Literal["learned", "real"] = "learned"
-    model: Literal["ours", "written", "coded", "generative"] = "ours"
+    model: Literal["copying", "written", "coded", "generative"] = "copying"
     model_size: Literal["paper", "compact"] = "paper"
     model_noise: bool = False
     model_samples: int = 1
     world_mode: Literal["fixed", "finetuned", "online"] = "fixed"
     pretrain_frames: int = 100_000
-    pretrain_epochs: int = 20
+    pretrain_epochs: int = 10
+    pretrain_rate: float = 1e-3
+    pretrain_schedule: Literal["constant", "cosine"] = "cosine"
 
     network: Size = "paper"
     num_envs: int = 32
@@ -126,7 +130,16 @@ class Recipe:
         hints = get_type_hints(type(self))
         for field in dataclasses.fields(self):
             _check_type(field.name, getattr(self, field.name), hints[field.name])
-        for name in ("frames", "num_envs", "unroll", "steps", "bank", "model_samples", "count_room", "hash_bits"):
+        for name in (
+            "frames",
+            "num_envs",
+            "unroll",
+            "steps",
+            "bank",
+            "model_samples",
+            "count_room",
+            "hash_bits",
+        ):
             _refuse_below(name, getattr(self, name), 1)
         for name in ("coefficient", "decay", "extrinsic", "clip", "sampled_actions", "learning_rate"):
             _refuse_below(name, getattr(self, name), 0)
@@ -135,7 +148,12 @@ class Recipe:
         for name in ("decay", "discount"):
             if getattr(self, name) >= 1 + (name == "discount"):
                 raise GobiError(f"{name} must be below 1, got {getattr(self, name)}")
-        if self.world == "learned" and self.world_mode != "online" and self.imagines and not self.pretrain_frames:
+        if (
+            self.world == "learned"
+            and self.world_mode != "online"
+            and self.imagines
+            and not self.pretrain_frames
+        ):
             raise GobiError("a learned world needs pretrain_frames, or world_mode=online")
 
     @property
@@ -149,9 +167,16 @@ class Recipe:
         return self.num_envs * self.unroll
 
     @property
+    def updates_per_row(self) -> int:
+        """Updates that are compiled into one call, and make one row of the metrics: 250 rows or so in all."""
+        needed = math.ceil(self.frames / self.frames_per_update)
+        return min(max(needed // 250, 1), 64)
+
+    @property
     def updates(self) -> int:
-        """Updates in the whole run: as many as the frames need."""
-        return math.ceil(self.frames / self.frames_per_update)
+        """Updates in the whole run: as many as the frames need, in whole rows."""
+        row = self.updates_per_row
+        return math.ceil(self.frames / (self.frames_per_update * row)) * row
 
     def changed(self, **changes: Any) -> Recipe:
         """The same recipe with some fields changed."""
@@ -214,7 +239,13 @@ def _parsed(name: str, value: str, hint: Any) -> Any:
         raise GobiError(f"{name} must be true or false, got '{value}'")
     try:
         # 8e6 is a whole number to everybody but int().
-        number = hint(value) if hint is not int else int(value.replace("_", "")) if _plain(value) else _whole(value)
+        number = (
+            hint(value)
+            if hint is not int
+            else int(value.replace("_", ""))
+            if _plain(value)
+            else _whole(value)
+        )
     except ValueError:
         raise GobiError(f"{name} must be of type {hint.__name__}, got '{value}'") from None
     return number
@@ -245,5 +276,3 @@ def _check_type(name: str, value: Any, hint: Any) -> None:
 def _refuse_below(name: str, value: float, least: float) -> None:
     if value < least:
         raise GobiError(f"{name} must be at least {least}, got {value}")
-
-

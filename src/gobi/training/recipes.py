@@ -79,6 +79,9 @@ def as_written(task: str) -> Recipe:
         counts="shared",
         model="written",
         world_mode="finetuned",
+        pretrain_epochs=80,
+        pretrain_rate=5e-4,
+        pretrain_schedule="constant",
         network="paper",
         learning_rate_decay="none",
     )
@@ -97,6 +100,8 @@ def as_coded(task: str) -> Recipe:
         model="coded",
         model_noise=True,
         pretrain_epochs=80,
+        pretrain_rate=5e-4,
+        pretrain_schedule="constant",
         network="coded",
     )
 
@@ -111,6 +116,27 @@ def ours(task: str) -> Recipe:
         decay=times.decay,
         erase_movable="ObstructedMaze" in task,
     )
+
+
+def compact(recipe: Recipe, **changes: Any) -> Recipe:
+    """The same for a machine without an accelerator: a small policy and a small world model."""
+    return recipe.changed(
+        **{
+            "network": "compact",
+            "model_size": "compact",
+            "learning_rate": 5e-4,
+            "count_room": 2**16,
+            "pretrain_rate": 2e-3,
+            "pretrain_epochs": 5,
+            **changes,
+        }
+    )
+
+
+def quick(**changes: Any) -> Recipe:
+    """What `gobi train` does when it is told nothing: a task that two CPU cores solve in a few minutes."""
+    task = "MiniGrid-DoorKey-5x5-v0"
+    return compact(recipe(task, "gobi"), **{"frames": 600_000, "pretrain_frames": 20_000, **changes})
 
 
 NAMES: dict[str, Callable[[str], Recipe]] = {"gobi": ours, "as_coded": as_coded, "as_written": as_written}

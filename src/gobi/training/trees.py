@@ -44,20 +44,22 @@ def pack(tree: Any) -> tuple[bytes, dict[str, dict[str, Any]]]:
     return safetensors.numpy.save(arrays), {"kinds": kinds, "numbers": numbers}
 
 
-def unpack(packed: bytes, about: dict[str, dict[str, Any]], like: Any, source: str) -> Any:
+def unpack(packed: bytes, about: dict[str, dict[str, Any]], like: Any, source: str, within: str = "") -> Any:
     """The tree that `pack` took apart, in the structure of `like`.
 
     about:   the JSON part.
     like:    arrays or `jax.ShapeDtypeStruct`s. Where it holds NumPy arrays, so does the result; other arrays
              are put on the device. Leaves that are neither arrays nor numbers are taken from it.
     source:  where the bytes come from, for errors.
+    within:  take only the leaves whose names begin so, and compare the rest of their names.
     """
     wanted = {name: leaf for name, leaf in _named_leaves(like).items() if _is_array(leaf) or _is_number(leaf)}
-    stored: dict[str, Any] = {**safetensors.numpy.load(packed), **about["numbers"]}
+    everything: dict[str, Any] = {**safetensors.numpy.load(packed), **about["numbers"]}
+    stored = {name.removeprefix(within): leaf for name, leaf in everything.items() if name.startswith(within)}
     _check_names(stored, wanted, source)
     restored = {}
     for name, leaf in wanted.items():
-        value = _of_kind(stored[name], about["kinds"].get(name))
+        value = _of_kind(stored[name], about["kinds"].get(within + name))
         there, here = _described(value), _described(leaf)
         if there != here:
             raise GobiError(f"{source} holds another tree: the leaf {name} is {there} there and {here} here")

@@ -1,8 +1,28 @@
 """What could be seen next: the real simulator and the grid models."""
 
+from gobi.worlds.collecting import Transitions, collect, distinct
+from gobi.worlds.drawing import picture
 from gobi.worlds.erasure import erase_movable
 from gobi.worlds.grid_model import GridModel
+from gobi.worlds.network import Network, Settings
 from gobi.worlds.networks import build, from_settings
+from gobi.worlds.pretraining import train
+from gobi.worlds.reporting import Report, report
 from gobi.worlds.simulator import Simulator
 
-__all__ = ["GridModel", "Simulator", "build", "erase_movable", "from_settings"]
+__all__ = [
+    "GridModel",
+    "Network",
+    "Report",
+    "Settings",
+    "Simulator",
+    "Transitions",
+    "build",
+    "collect",
+    "distinct",
+    "erase_movable",
+    "from_settings",
+    "picture",
+    "report",
+    "train",
+]

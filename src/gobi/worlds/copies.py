@@ -1,7 +1,7 @@
 """Copying cells that the panorama already shows into the next view.
 
 Most of the next view can be seen before the step: a turn brings up another of the four views, a step forward
-moves the front one down by a cell. So a network need not draw every cell: it may point to where it comes from.
+moves the front one down by a cell. So a network need not draw a cell: it may point to where it comes from.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def copied(
 ) -> Float[Array, "n a cells 20"]:
     """Logits that favour what each source shows, by as much as its gate says."""
     total = jnp.zeros((), gates.dtype)
-    # One source after the other, so that the compiler fuses them into one pass without an [n, a, cells, 8, 20].
+    # One source after the other: the compiler fuses them into one pass, without an [n, a, cells, 8, 20].
     for number in range(SOURCES):
         shown = layers.one_hot(cells[:, None, :, number], gates.dtype)
         total = total + gates[..., number, None] * shown

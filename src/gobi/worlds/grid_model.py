@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import equinox as eqx
 import jax
@@ -16,6 +16,7 @@ from gobi.types import Spec, Transition, Views
 from gobi.worlds.erasure import erase_movable
 from gobi.worlds.network import FRONT, Network, accuracy
 from gobi.worlds.networks import from_settings
+from gobi.worlds.optimising import Batch, learned, mean_loss, rows_of
 
 MODES = ("fixed", "finetuned", "online")
 MEASURED_ROWS = 256
@@ -32,12 +33,12 @@ class Learning(eqx.Module):
 class GridModel(eqx.Module):
     """Imagines with a network, all rows and actions in one large batch.
 
-    With k = 1 there is a prediction for each action (times `samples`). With k > 1 each of these starts a chain
-    that goes on with random actions; predictions then come step by step: all chains' first views, all their
-    second ones, and so on.
+    With k = 1 there is a prediction for each action (times `samples`). With k > 1 each of these starts a
+    chain that goes on with random actions; predictions then come step by step: all chains' first views, all
+    their second ones, and so on.
 
     network:         pre-trained for `fixed` and `finetuned`; for `online` only its settings matter.
-    mode:            `fixed`; `finetuned`: goes on learning from each rollout; `online`: the same from scratch.
+    mode:            `fixed`; `finetuned`: learns on from each rollout; `online`: the same from scratch.
     actions:         what is tried in every state.
     sampled:         if not 0: this many actions per state instead, drawn from all seven with replacement.
     steps:           k.
@@ -61,7 +62,9 @@ class GridModel(eqx.Module):
         if self.mode not in MODES:
             raise GobiError(f"a grid model's mode must be one of {', '.join(MODES)}, got '{self.mode}'")
         if min(self.steps, self.samples, self.gradient_steps, self.batch_size) < 1 or self.sampled < 0:
-            raise GobiError("steps, samples, gradient_steps and batch_size must be at least 1, sampled at least 0")
+            raise GobiError(
+                "steps, samples, gradient_steps, batch_size must be at least 1, sampled at least 0"
+            )
         if not self.actions or not all(0 <= action < NUM_ACTIONS for action in self.actions):
             raise GobiError(f"actions must be in 0 .. {NUM_ACTIONS - 1}, got {self.actions}")
         if self.steps > 1 and self.network.settings.predicts != "panorama":
@@ -94,7 +97,7 @@ class GridModel(eqx.Module):
             network = from_settings(self.network.settings, key)
         else:
             network = jax.tree.map(jnp.copy, self.network)
-        return Learning(network, self._optimiser().init(network))
+        return Learning(network, self._optimiser().init(cast(optax.Params, network)))
 
     def imagine(
         self, ws: PyTree, keys: Key[Array, " n"], views: Views
@@ -124,21 +127,23 @@ class GridModel(eqx.Module):
         Steps that end an episode are left out, as in pre-training. The measures are taken before learning,
         so they tell how well the model predicts what it has not seen.
         """
-        panorama, action, target, weight = self._data(rollout)
+        data = self._data(rollout)
+        rows = len(data.action)
         measure_key, learn_key = jax.random.split(key)
         network = ws.network if isinstance(ws, Learning) else self.network
-        stride = max(1, len(action) // MEASURED_ROWS)
-        some = [array[::stride][:MEASURED_ROWS] for array in (panorama, action, target, weight)]
-        metrics = measures(network, *some, measure_key)
+        # Spread over the whole rollout: an untrained policy's first steps are all alike.
+        spread = slice(0, rows, max(1, rows // MEASURED_ROWS))
+        metrics = measures(network, rows_of(rows_of(data, spread), slice(0, MEASURED_ROWS)), measure_key)
         if not isinstance(ws, Learning):
             return ws, metrics
 
         def update(learning: Learning, step_key: Key[Array, ""]) -> tuple[Learning, None]:
             row_key, noise_key = jax.random.split(step_key)
-            rows = jax.random.randint(row_key, (self.batch_size,), 0, len(action))
-            batch = [array[rows] for array in (panorama, action, target, weight)]
-            gradient = jax.grad(mean_loss)(learning.network, *batch, noise_key)
-            return _stepped(self._optimiser(), learning, gradient), None
+            batch = rows_of(data, jax.random.randint(row_key, (self.batch_size,), 0, rows))
+            network, state, _ = learned(
+                self._optimiser(), learning.network, learning.optimiser, batch, noise_key
+            )
+            return Learning(network, state), None
 
         ws, _ = jax.lax.scan(update, ws, jax.random.split(learn_key, self.gradient_steps))
         return ws, metrics
@@ -162,8 +167,8 @@ class GridModel(eqx.Module):
         """The view straight ahead: the last of a panorama, or the only one."""
         return predicted[:, :, -1]
 
-    def _data(self, rollout: Transition) -> tuple[Any, Any, Any, Any]:
-        """Panoramas, actions, targets and weights of all steps in a row; weight 0 where an episode ended."""
+    def _data(self, rollout: Transition) -> Batch:
+        """All steps in a row, with weight 0 where an episode ended."""
         flat = jax.tree.map(
             lambda array: array.reshape(-1, *array.shape[2:]),
             (rollout.before["panorama"], rollout.action, rollout.after["panorama"], rollout.done),
@@ -172,36 +177,24 @@ class GridModel(eqx.Module):
         target = after if self.network.settings.predicts == "panorama" else after[:, FRONT:]
         if self.erase_targets:
             target = erase_movable(target)
-        return panorama, action, target, (~done).astype(jnp.float32)
+        return Batch(panorama, action, target, (~done).astype(jnp.float32))
 
 
-def mean_loss(network: Network, panorama, action, target, weight, key: Key[Array, ""]) -> Float32[Array, ""]:
-    """The loss averaged over the rows by weight."""
-    losses = network.loss(panorama, action, target, key)
-    return jnp.sum(losses * weight) / jnp.maximum(jnp.sum(weight), 1)
-
-
-def measures(
-    network: Network, panorama, action, target, weight, key: Key[Array, ""]
-) -> dict[str, Float32[Array, ""]]:
+def measures(network: Network, batch: Batch, key: Key[Array, ""]) -> dict[str, Float32[Array, ""]]:
     """Loss, share of exactly predicted views, share of right cells."""
     loss_key, predict_key = jax.random.split(key)
-    keys = jax.random.split(predict_key, len(action))
-    predicted = network.predict(network.encode(panorama), action[:, None], keys, jnp.ones(1))[:, 0]
-    exact, right = accuracy(predicted, target)
-    total = jnp.maximum(jnp.sum(weight), 1)
+    keys = jax.random.split(predict_key, len(batch.action))
+    encoded = network.encode(batch.panorama)
+    predicted = network.predict(encoded, batch.action[:, None], keys, jnp.ones(1))[:, 0]
+    exact, right = accuracy(predicted, batch.target)
+    total = jnp.maximum(jnp.sum(batch.weight), 1)
     return {
-        "world/loss": mean_loss(network, panorama, action, target, weight, loss_key),
-        "world/exact": jnp.sum(exact * weight) / total,
-        "world/cells": jnp.sum(right * weight) / total,
+        "world/loss": mean_loss(network, batch, loss_key),
+        "world/exact": jnp.sum(exact * batch.weight) / total,
+        "world/cells": jnp.sum(right * batch.weight) / total,
     }
 
 
 def _draw_actions(keys: Key[Array, " n"], count: int) -> Integer[Array, "n count"]:
     """Actions for each row from its own key, out of all seven."""
     return jax.vmap(lambda key: jax.random.randint(key, (count,), 0, NUM_ACTIONS))(keys)
-
-
-def _stepped(optimiser: optax.GradientTransformation, learning: Learning, gradient: PyTree) -> Learning:
-    changes, state = optimiser.update(gradient, learning.optimiser)
-    return Learning(optax.apply_updates(learning.network, changes), state)

@@ -121,7 +121,9 @@ def split_classes(logits: Float[Array, "*batch 20"]) -> list[Float[Array, "*batc
     return jnp.split(logits, np.cumsum(CLASSES)[:-1].tolist(), axis=-1)
 
 
-def log_likelihood(logits: Float[Array, "*batch 20"], views: UInt8[Array, "*batch 3"]) -> Float[Array, "*batch"]:
+def log_likelihood(
+    logits: Float[Array, "*batch 20"], views: UInt8[Array, "*batch 3"]
+) -> Float[Array, "*batch"]:
     """Log probability of each cell: a softmax for each of its three channels, added up."""
     logits = logits.astype(jnp.float32)
     normalisers = [jax.nn.logsumexp(part, axis=-1) for part in split_classes(logits)]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
+import jax
 from jaxtyping import Array, Key
 
 from gobi.worlds.coded import coded
 from gobi.worlds.copying import copying
+from gobi.worlds.generative import generative
 from gobi.worlds.network import COMPACT, PAPER, Network, Settings
 from gobi.worlds.written import written
 
@@ -19,11 +23,12 @@ def build(
     inputs: str = "",
     noise: str = "none",
 ) -> Network:
-    """A new, untrained network; `dataclasses.asdict(network.settings)` are the arguments to build it again."""
+    """A new, untrained network; `dataclasses.asdict(network.settings)` is what builds it again."""
     return from_settings(Settings(kind, size, predicts, inputs, noise), key)
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def from_settings(settings: Settings, key: Key[Array, ""]) -> Network:
     """A new, untrained network with these settings."""
-    kinds = {"copying": copying, "written": written, "coded": coded}
+    kinds = {"copying": copying, "written": written, "coded": coded, "generative": generative}
     return kinds[settings.kind](key, settings, PAPER if settings.size == "paper" else COMPACT)

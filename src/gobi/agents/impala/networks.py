@@ -90,10 +90,11 @@ class Convolutions(eqx.Module):
 
 
 class Cells(eqx.Module):
-    """MiniGrid's cells, object, colour and state one-hot; one 3x3 convolution; one dense layer, both with ReLU.
+    """MiniGrid's cells, object, colour and state one-hot; a 3x3 convolution and a dense layer with ReLU.
 
-    The convolution takes every second cell without a border, which covers a 7x7 view exactly, with the cell in front
-    of the agent in the middle of a patch. No layer before it needs a gradient: that costs most on a CPU.
+    The convolution takes every second cell without a border: that covers a 7x7 view exactly, with the cell in
+    front of the agent in the middle of a patch. It is the first layer, since the gradient to patches would
+    cost more on a CPU than all the rest.
     """
 
     kernel: Linear

@@ -102,8 +102,8 @@ def make_bank(
     `progress` is called with the levels made so far and the capacity: twelve rooms take a while on a laptop.
     """
     _check_seed(seed)
-    room = max(capacity, 2 * env.generator.chunk_size)
-    bank = _blank(env, seed, room)
+    bank = blank(env, seed, capacity)
+    room = bank.capacity
     place = queue(bank)
     barren = 0
     while has_room(env, bank, place):
@@ -228,8 +228,9 @@ def _chunk(env: MiniGrid, seed: Int32[Array, ""], number: Int32[Array, ""]):
 _refill = jax.jit(refill, static_argnums=0)
 
 
-def _blank(env: MiniGrid, seed: int, capacity: int) -> Bank:
-    """A bank with room for levels and none in it."""
+def blank(env: MiniGrid, seed: int, capacity: int) -> Bank:
+    """A bank with room for levels, two chunks at least, and none in it."""
+    capacity = max(capacity, 2 * env.generator.chunk_size)
     shapes = jax.eval_shape(env.generator.one, jax.random.key(0))
     views = jnp.zeros((capacity, *env.spec.observation_shape), jnp.uint8)
     levels = jax.tree.map(lambda part: jnp.zeros((capacity, *part.shape), part.dtype), shapes)

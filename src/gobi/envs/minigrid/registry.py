@@ -117,5 +117,10 @@ def make(task: str | Generator) -> MiniGrid:
     return MiniGrid(TASKS[name].generator, name)
 
 
+def short(name: str) -> str:
+    """A task's id without its prefix and version, for the names of folders."""
+    return _bare(name).rsplit("-v", 1)[0]
+
+
 def _bare(name: str) -> str:
     return name.removeprefix("MiniGrid-").removeprefix("gobi/")

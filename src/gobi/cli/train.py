@@ -1,0 +1,248 @@
+"""`gobi train` and `gobi resume`: training runs, with their progress and what came of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import jax
+import numpy as np
+import tyro
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from gobi.analysis import curves
+from gobi.cli.arguments import Switch, TaskName, at_least, check_seed
+from gobi.cli.output import new_folder
+from gobi.cli.terminal import console, say, show
+from gobi.envs.minigrid import ceilings, registry
+from gobi.errors import MissingExtra
+from gobi.training import recipes, run
+from gobi.training.recipe import Recipe, read_settings
+from gobi.training.trainer import Row
+
+Settings = Annotated[
+    tuple[str, ...], tyro.conf.arg(name="set", metavar="FIELD=VALUE"), tyro.conf.UseAppendAction
+]
+RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+
+
+def train(
+    task: TaskName = "",
+    /,
+    *,
+    reward: Literal["gobi", "r1", "r2", "r3", "count", "none", ""] = "",
+    recipe: str = "gobi",
+    world: Literal["real", "learned", ""] = "",
+    network: Literal["paper", "coded", "compact", ""] = "",
+    frames: str = "",
+    extrinsic: float | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    settings: Settings = (),
+    out: Path | None = None,
+    deterministic: Switch = False,
+    checkpoint_seconds: float = run.CHECKPOINT_SECONDS,
+) -> None:
+    """Trains an agent on a task; without arguments, on one that a laptop solves in minutes.
+
+    Args:
+        task: the task, for example KeyCorridorS3R3; `gobi tasks` lists them.
+        reward: the intrinsic reward; by default the recipe's.
+        recipe: gobi (ours), as_coded (the paper's public code) or as_written (its text).
+        world: imagine with the simulator itself, or with a learned model; by default the recipe's.
+        network: the policy's network; by default the recipe's, or compact on a CPU.
+        frames: environment steps in all, such as 8e6; by default the recipe's.
+        extrinsic: weight of the task's own reward; 0 explores without a task.
+        seed: the first seed.
+        seeds: how many, side by side in one process.
+        settings: changes one field of the recipe; may be given several times. `gobi recipe TASK` prints all.
+        out: a new folder for what is written; by default one in runs/.
+        deterministic: repeat bit for bit on a GPU too, at some cost in speed.
+        checkpoint_seconds: time between checkpoints.
+    """
+    check_seed(seed)
+    at_least("--seeds", seeds, 1)
+    check_seed(seed + seeds - 1)
+    if deterministic:
+        make_deterministic()
+    given: dict[str, Any] = read_settings(settings)
+    given |= read_settings([f"{k}={v}" for k, v in (("reward", reward), ("world", world)) if v])
+    given |= read_settings([f"frames={frames}"] if frames else [])
+    given |= {} if extrinsic is None else read_settings([f"extrinsic={extrinsic}"])
+    given |= {"network": network} if network else {}
+    plan = run.Plan(choose(task, recipe, given), tuple(run.seeds_of(seed, seeds)), deterministic)
+    short = registry.short(plan.recipe.task)
+    folder = run.Folder(new_folder(out, f"{short}-{plan.recipe.reward}"))
+    run.begin(folder, plan)
+    _go(folder, plan, checkpoint_seconds=checkpoint_seconds)
+
+
+def resume(
+    folder: RunFolder,
+    /,
+    *,
+    checkpoint: str | None = None,
+    checkpoint_seconds: float = run.CHECKPOINT_SECONDS,
+) -> None:
+    """Goes on with a run that was stopped, bit for bit as if it never had been.
+
+    Args:
+        folder: the run's folder.
+        checkpoint: the name of an earlier checkpoint to go on from; by default the last one.
+        checkpoint_seconds: time between checkpoints.
+    """
+    place = run.Folder(folder)
+    plan = run.planned(place)
+    if plan.deterministic:
+        make_deterministic()
+    if checkpoint is None and run.finished(place, plan):
+        say(f"{folder} is finished: {plan.recipe.updates * plan.recipe.frames_per_update:,} frames")
+        return
+    _go(place, plan, checkpoint, checkpoint_seconds)
+
+
+def recipe(task: TaskName, /, *, recipe: str = "gobi", settings: Settings = ()) -> None:
+    """Prints a whole recipe as JSON: every setting of a run.
+
+    Args:
+        task: the task.
+        recipe: gobi (ours), as_coded (the paper's public code) or as_written (its text).
+        settings: changes one field; may be given several times.
+    """
+    print(recipes.recipe(task, recipe, **read_settings(settings)).to_json())
+
+
+def choose(task: str, name: str, given: dict[str, Any]) -> Recipe:
+    """The recipe: what was given, else what fits the machine, else what the named recipe says."""
+    if not task:
+        return recipes.quick(**given)
+    if jax.default_backend() == "cpu" and name == "gobi":
+        return recipes.compact(recipes.recipe(task, name), **given)
+    return recipes.recipe(task, name, **given)
+
+
+def make_deterministic() -> None:
+    """Asks XLA to repeat itself bit for bit; heeded only before the first computation of a process."""
+    flag = "--xla_gpu_deterministic_ops=true"
+    if flag not in os.environ.get("XLA_FLAGS", ""):
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}".strip()
+
+
+def _go(
+    folder: run.Folder, plan: run.Plan, checkpoint: str | None = None, checkpoint_seconds: float = 120.0
+) -> None:
+    recipe = plan.recipe
+    seeds = f"seed {plan.seeds[0]}" if len(plan.seeds) == 1 else f"seeds {plan.seeds[0]} to {plan.seeds[-1]}"
+    say(
+        f"{recipe.task}, reward {recipe.reward}, recipe {recipe.recipe}, network {recipe.network}, {seeds}, "
+        f"{recipe.updates * recipe.frames_per_update:,} frames on {jax.devices()[0]}"
+    )
+    say(f"writing to {folder.path}")
+    try:
+        with _bars() as listener:
+            outcome = run.go(folder, plan, listener, checkpoint, checkpoint_seconds)
+    except run.Stopped:
+        say(f"stopped and saved: gobi resume {folder.path} goes on from there")
+        raise
+    _tell(folder, outcome)
+
+
+def _tell(folder: run.Folder, outcome: run.Outcome) -> None:
+    """The table per seed, and where everything lies."""
+    recipe, row = outcome.plan.recipe, outcome.row
+    known = ceilings.known().get(recipe.task)
+    best = f"{known.best_return:.3f}" if known else "-"
+    names = ("return", "success", "length", "rooms", "reachable_share", "distinct")
+    rows = [
+        [str(seed), f"{outcome.frames:,}", *[_number(name, row, place) for name in names], best]
+        for place, seed in enumerate(outcome.plan.seeds)
+    ]
+    headings = ("seed", "frames", "return", "success", "length", "rooms", "reached", "distinct", "best known")
+    show(rows, headings, numbers=headings)
+    minutes = outcome.seconds / 60
+    per_second = outcome.frames * len(outcome.plan.seeds) / max(outcome.seconds, 1e-9)
+    say(f"{minutes:.1f} minutes of training, {per_second:,.0f} steps per second")
+    written = [folder.metrics, folder.card, folder.recipe, folder.checkpoints]
+    try:
+        curves.plot([folder.path], folder.curves)
+        written.append(folder.curves)
+    except MissingExtra as error:
+        say(f"no curves: {error}")
+    say(f"written: {', '.join(map(str, written))}")
+
+
+def _number(name: str, row: Row, place: int) -> str:
+    value = float(row[name][place]) if name in row else float("nan")
+    if np.isnan(value):
+        return "-"
+    if name in ("success", "reachable_share"):
+        return f"{value:.0%}"
+    return f"{value:.3f}" if name == "return" else f"{value:,.0f}" if name == "distinct" else f"{value:.1f}"
+
+
+class _Bars(run.Listener):
+    """A bar for each stage, and one for training with what matters most beside it."""
+
+    def __init__(self, progress: Progress):
+        self.progress = progress
+        self.tasks: dict[str, Any] = {}
+        self.training: Any = None
+
+    def stage(self, what: str, done: int, total: int) -> None:
+        """A bar of its own for each stage; one that is done disappears."""
+        for other in [name for name in self.tasks if name.split(",")[0] != what.split(",")[0]]:
+            self.progress.remove_task(self.tasks.pop(other))
+        name = what.split(",")[0]
+        if name not in self.tasks:
+            self.tasks[name] = self.progress.add_task(what, total=total, told="")
+        self.progress.update(self.tasks[name], description=what, completed=done, total=total)
+
+    def row(self, frames: int, total: int, row: Row, steps_per_second: float) -> None:
+        """Return, success and speed."""
+        for name in list(self.tasks):
+            self.progress.remove_task(self.tasks.pop(name))
+        if self.training is None:
+            self.training = self.progress.add_task("training", total=total, completed=0, told="")
+        told = " ".join(
+            [
+                f"return {_mean(row, 'return'):.3f}",
+                f"success {_mean(row, 'success'):.0%}",
+                f"bonus {_mean(row, 'bonus'):.3f}",
+                f"{steps_per_second:,.0f}/s",
+            ]
+        )
+        self.progress.update(self.training, completed=frames, told=told)
+
+    def say(self, text: str) -> None:
+        """Above the bars."""
+        self.progress.console.print(text)
+
+
+def _mean(row: Row, name: str) -> float:
+    """Over the seeds; 0 before the first episode ended."""
+    return float(np.nan_to_num(row[name]).mean()) if name in row else 0.0
+
+
+@contextlib.contextmanager
+def _bars() -> Iterator[_Bars]:
+    screen = console(error=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[told]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
+        yield _Bars(progress)

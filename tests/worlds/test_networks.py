@@ -1,0 +1,124 @@
+"""Every grid model can learn, draws what it should, and answers the same calls."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gobi.errors import GobiError
+from gobi.worlds import build, layers, train
+from gobi.worlds.copies import SOURCES, copied, sources
+from gobi.worlds.network import FRONT, accuracy
+from gobi.worlds.pretraining import targets
+
+KINDS = ("copying", "written", "coded", "generative")
+key = jax.random.key(0)
+
+
+def predicted(network, data, noise=1.0, seed=0):
+    keys = jax.random.split(jax.random.key(seed), len(data))
+
+    @jax.jit
+    def run(network, panorama, action):
+        return network.predict(network.encode(panorama), action[:, None], keys, jnp.full(1, noise))[:, 0]
+
+    return run(network, jnp.asarray(data.panorama), jnp.asarray(data.action))
+
+
+@pytest.mark.parametrize(("kind", "epochs"), [("copying", 60), ("written", 700), ("coded", 150), ("generative", 80)])
+def test_each_kind_learns_a_few_transitions_by_heart(kind, epochs, play):
+    few = play[:24]
+    network = train(build(kind, key=key), few, key, epochs=epochs, learning_rate=2e-3)
+    exact, _ = accuracy(predicted(network, few, noise=0.0), targets(network, few))
+    assert exact.mean() >= 0.9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_network_can_predict_whole_panoramas(kind, play):
+    network = build(kind, predicts="panorama", key=key)
+    shown = predicted(network, play[:3])
+    assert shown.shape == (3, 4, 7, 7, 3)
+    assert (shown <= jnp.array(layers.CLASSES) - 1).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_settings_build_the_same_network_again(kind):
+    network = build(kind, predicts="panorama", key=key)
+    again = build(**dataclasses.asdict(network.settings), key=key)
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), network, again))
+
+
+@pytest.mark.parametrize("kind", ["copying", "written", "coded"])
+def test_without_noise_predictions_do_not_depend_on_the_key(kind, play):
+    network = build(kind, key=key)
+    np.testing.assert_array_equal(predicted(network, play[:20]), predicted(network, play[:20], seed=1))
+
+
+def test_the_coded_noise_changes_predictions_unless_it_is_scaled_to_nothing(play):
+    network = build("coded", noise="coded", key=key)
+    assert (predicted(network, play[:20]) != predicted(network, play[:20], seed=1)).any()
+    np.testing.assert_array_equal(
+        predicted(network, play[:20], noise=0.0), predicted(network, play[:20], noise=0.0, seed=1)
+    )
+
+
+def test_the_coded_latent_has_a_standard_deviation_of_at_least_one(play):
+    network = build("coded", noise="coded", key=key)
+    panorama, action = jnp.asarray(play.panorama[:1]), jnp.zeros((1, 1), jnp.int32)
+    hidden = network.hidden(jax.nn.relu(network.encode(panorama)[:, None] + network.joint.rows(action)))
+    log_variance = jax.nn.relu(hidden)[..., 64:]
+    assert (jnp.exp(log_variance / 2) >= 1).all()
+
+
+@pytest.mark.parametrize(("kind", "first"), [("written", 1024), ("coded", 8192)])
+def test_the_papers_size_has_the_papers_widths(kind, first):
+    network = jax.eval_shape(lambda: build(kind, "paper", key=jax.random.key(0)))
+    assert [layer.linear.weight.shape[1] for layer in network.extractor.convolutions] == [32, 128, 512]
+    assert network.joint.features.weight.shape[0] == first
+    if kind == "written":
+        assert network.all_views.weight.shape == (4 * 1024, 1024)
+        assert (network.hidden.weight.shape, network.output.weight.shape) == ((256, 512), (512, 147))
+    else:
+        assert network.hidden.weight.shape == (1024, 1024)
+        assert [last.weight.shape for _, _, last in network.decoders] == [(512, 49 * c) for c in (11, 6, 3)]
+        assert network.decoders[0][0].weight.shape == (516, 256)
+
+
+def test_a_turn_can_be_copied_from_the_side_views(play):
+    """With the gates set by hand to the view on the left, every turn to the left is predicted."""
+    left = play[np.flatnonzero(play.action == 0)]
+    gates = jnp.zeros((len(left), 1, 49, SOURCES)).at[..., 2].set(1.0)
+    logits = copied(sources(jnp.asarray(left.panorama), views=1), gates)
+    np.testing.assert_array_equal(layers.most_likely(logits)[:, 0].reshape(-1, 7, 7, 3), left.after[:, FRONT])
+
+
+def test_neighbours_are_sources_in_the_view_itself():
+    panorama = np.zeros((1, 4, 7, 7, 3), np.uint8)
+    panorama[0, FRONT, 3, 5] = [4, 2, 1]
+    found = np.asarray(sources(jnp.asarray(panorama), views=4)).reshape(4, 7, 7, SOURCES, 3)
+    ahead = 6
+    assert found[FRONT, 3, 6, ahead].tolist() == [4, 2, 1]
+    assert found[0, 3, 5, FRONT].tolist() == [4, 2, 1]
+    assert not found[0, 3, 6, ahead].any()
+
+
+def test_networks_in_half_precision_still_draw_legal_views_and_give_float_losses(play):
+    for kind in KINDS:
+        network = jax.tree.map(lambda array: array.astype(jnp.bfloat16), build(kind, key=key))
+        few = play[:4]
+        assert predicted(network, few).dtype == jnp.uint8
+        loss = network.loss(jnp.asarray(few.panorama), jnp.asarray(few.action), targets(network, few), key)
+        assert loss.dtype == jnp.float32
+        assert jnp.isfinite(loss).all()
+
+
+@pytest.mark.parametrize(
+    "options", [{"kind": "magic"}, {"size": "huge"}, {"inputs": "pixels"}, {"noise": "coded"}, {"predicts": "all"}]
+)
+def test_unknown_settings_are_refused(options):
+    with pytest.raises(GobiError):
+        build(**options, key=key)
