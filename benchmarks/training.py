@@ -2,9 +2,9 @@
 
     python benchmarks/training.py --seeds 1 16 --rewards none gobi --csv training.csv
 
-Each case is compiled, run once to warm up, and timed over `--updates` updates, several times; the median counts.
-The parts (acting, views and bonus, learning) are timed by themselves as well, on the same inputs: they need not
-add up to the whole, since the compiler joins what stands side by side.
+Each case is compiled, run once to warm up, and timed over `--updates` updates, several times; the median
+counts. The parts (acting, views and bonus, learning) are timed by themselves as well, on the same inputs;
+they need not add up to the whole, since the compiler joins what stands side by side.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ import jax.numpy as jnp
 
 import gobi
 from gobi.envs.minigrid import make_bank
-from gobi.training import assembly, loop as loops
+from gobi.training import assembly
+from gobi.training import loop as loops
 from gobi.training.recipes import recipe as find_recipe
 from gobi.worlds import from_settings
 

@@ -55,7 +55,7 @@ class Transition(eqx.Module):
 
     before:      the views of where the action was taken.
     action:      what was done.
-    after:       the views of where it led: at an episode's end its true last state, never the next one's first.
+    after:       the views of where it led: at an episode's end its true last state, not the next one's first.
     reward:      the task's own reward.
     terminated:  the episode ended by the rules of the task.
     truncated:   the episode ran out of steps. Both may be true at once.

@@ -70,7 +70,9 @@ def test_the_most_likely_cell_of_a_one_hot_code_is_the_cell(seed):
 
 def test_the_likelihoods_of_all_cells_add_up_to_one():
     logits = jax.random.normal(key, (20,))
-    cells = jnp.array(np.stack(np.meshgrid(*map(np.arange, layers.CLASSES), indexing="ij"), -1).reshape(-1, 3))
+    cells = jnp.array(
+        np.stack(np.meshgrid(*map(np.arange, layers.CLASSES), indexing="ij"), -1).reshape(-1, 3)
+    )
     cells = cells.astype(jnp.uint8)
     chances = jnp.exp(layers.log_likelihood(jnp.tile(logits, (len(cells), 1)), cells))
     assert float(chances.sum()) == pytest.approx(1, abs=1e-5)
@@ -82,7 +84,9 @@ def test_regressed_numbers_become_the_nearest_legal_cell():
 
 
 def test_keys_balls_and_boxes_are_erased_and_nothing_else():
-    every = np.stack(np.meshgrid(np.arange(11), np.arange(6), np.arange(3), indexing="ij"), -1).astype(np.uint8)
+    every = np.stack(np.meshgrid(np.arange(11), np.arange(6), np.arange(3), indexing="ij"), -1).astype(
+        np.uint8
+    )
     erased = np.asarray(erase_movable(jnp.asarray(every)))
     movable = np.isin(every[..., 0], [5, 6, 7])
     assert (erased[movable] == [1, 0, 0]).all()

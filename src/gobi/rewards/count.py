@@ -44,22 +44,19 @@ class Count(Reward):
     ) -> tuple[counts.LifelongCounts, Float32[Array, "time envs"], Metrics]:
         """Counts the steps in the order of time, and of the environments within one time."""
         seen = transitions.after[self.view]
-        codes = exact(seen) if self.hash is None else self.hash(seen)
+        codes = exact(seen, ndim=seen.ndim - 2) if self.hash is None else self.hash(seen)
         time, envs = transitions.reward.shape
         if not self.shared:
             codes = mix(codes, jnp.broadcast_to(jnp.arange(envs, dtype=jnp.uint32), (time, envs)))
         state, count = counts.add(state, codes.reshape(-1, 2), jnp.ones(time * envs, bool))
         bonus = 1 / jnp.sqrt(count.astype(jnp.float32)).reshape(time, envs)
-        return (
-            state,
-            bonus,
-            {
-                "lifelong": jnp.mean(bonus),
-                "distinct": state.used.astype(jnp.float32),
-                "dropped/lifelong": state.dropped.astype(jnp.float32),
-                "load/lifelong": state.load,
-            },
-        )
+        logged = {
+            "lifelong": jnp.mean(bonus),
+            "distinct": state.used.astype(jnp.float32),
+            "dropped/lifelong": state.dropped.astype(jnp.float32),
+            "load/lifelong": state.load,
+        }
+        return state, bonus, logged
 
     def grow(self, state: counts.LifelongCounts, memories: frozenset[str]) -> counts.LifelongCounts:
         """Four times the room."""

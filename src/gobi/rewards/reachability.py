@@ -70,7 +70,9 @@ class Reachability(Reward):
             raise GobiError(
                 "skip_executed is a rule of the public code, which credits arrival: not with departure"
             )
-        if self.skip_executed and self.world.predictions != len(self.world.actions):
+        # A grid model that samples six of seven actions imagines as many views, but not of one action each.
+        one_each = self.world.predictions == len(self.world.actions) and not getattr(self.world, "sampled", 0)
+        if self.skip_executed and not one_each:
             raise GobiError("skip_executed needs a world that imagines each action once, one step ahead")
 
     @property
@@ -102,15 +104,17 @@ class Reachability(Reward):
             lambda s: (s.begun, s.steps), state, (~transitions.done[-1], state.steps + len(growth))
         )
         bonus = growth.astype(jnp.float32)
-        return (
-            state,
-            bonus,
-            {
-                "growth": jnp.mean(bonus),
-                "dropped/episodic": state.memory.dropped.astype(jnp.float32),
-                "load/episodic": state.memory.load,
-            },
-        )
+        logged = {
+            "growth": jnp.mean(bonus),
+            "dropped/episodic": state.memory.dropped.astype(jnp.float32),
+            "load/episodic": state.memory.load,
+        }
+        if state.executed is not None:
+            logged |= {
+                "dropped/executed": state.executed.dropped.astype(jnp.float32),
+                "load/executed": state.executed.load,
+            }
+        return state, bonus, logged
 
     def learn(
         self, state: Reachable, key: Key[Array, ""], transitions: Transition
@@ -120,10 +124,12 @@ class Reachability(Reward):
         return eqx.tree_at(lambda s: s.world, state, world, is_leaf=lambda part: part is None), logged
 
     def grow(self, state: Reachable, memories: frozenset[str]) -> Reachable:
-        """Four times the room for every environment."""
-        if "episodic" not in memories:
-            return state
-        return eqx.tree_at(lambda s: s.memory, state, episodic.grow(state.memory))
+        """Four times the room for every environment, in either memory."""
+        if "episodic" in memories:
+            state = eqx.tree_at(lambda s: s.memory, state, episodic.grow(state.memory))
+        if "executed" in memories and state.executed is not None:
+            state = eqx.tree_at(lambda s: s.executed, state, executed.grow(state.executed))
+        return state
 
     def _departures(
         self, state: Reachable, transitions: Transition, first: Bool[Array, "time envs"]

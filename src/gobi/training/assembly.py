@@ -8,7 +8,7 @@ import jax
 
 from gobi.envs.minigrid import MiniGrid
 from gobi.memory.codes import SimHash
-from gobi.rewards import Count, GoBI, Nothing, R1, R2, R3, Reward
+from gobi.rewards import R1, R2, R3, Count, GoBI, Nothing, Reward
 from gobi.training.recipe import Recipe
 from gobi.worlds import GridModel, Simulator
 from gobi.worlds.network import Network, Settings

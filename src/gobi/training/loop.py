@@ -18,7 +18,7 @@ from gobi.training.recipe import Recipe
 from gobi.types import Transition, Views
 
 LAST = frozenset({*episodes.MEASURES, "episodes", "distinct", "levels_repeated"})
-"""Metrics of which an interval's last value counts, as of all `dropped/...`; `load/...` count by their largest."""
+"""Metrics of which an interval's last value counts, as of `dropped/...`; of `load/...` the largest does."""
 
 
 class Knobs(eqx.Module):
@@ -41,17 +41,14 @@ class Knobs(eqx.Module):
 def knobs(recipe: Recipe) -> Knobs:
     """The numbers of a recipe, as arrays."""
     falling = recipe.learning_rate_decay == "linear"
-    numbers = (
-        recipe.coefficient,
-        recipe.decay,
-        recipe.extrinsic,
-        recipe.clip or jnp.inf,
-        recipe.learning_rate,
-        recipe.updates * recipe.frames_per_update if falling else jnp.inf,
-    )
     return Knobs(
-        *(jnp.float32(number) for number in numbers),
-        learner.Hyper(recipe.discount, recipe.entropy_cost, recipe.value_cost, recipe.max_grad_norm),
+        coefficient=jnp.float32(recipe.coefficient),
+        decay=jnp.float32(recipe.decay),
+        extrinsic=jnp.float32(recipe.extrinsic),
+        clip=jnp.float32(recipe.clip or jnp.inf),
+        learning_rate=jnp.float32(recipe.learning_rate),
+        frames=jnp.float32(recipe.updates * recipe.frames_per_update if falling else jnp.inf),
+        hyper=learner.Hyper(recipe.discount, recipe.entropy_cost, recipe.value_cost, recipe.max_grad_norm),
     )
 
 

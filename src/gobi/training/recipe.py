@@ -33,8 +33,8 @@ class Recipe:
         clip:                the total is clipped to this size; 0 leaves it as it is.
 
     Reachability
-        credit:              a step earns what its new state adds (arrival: equation 1, code) or what the state
-                             that it left had added (departure: Algorithm 1).
+        credit:              a step earns what its new state adds (arrival: equation 1, code) or what that
+                             which it left had added (departure: Algorithm 1).
         imagined_actions:    how many of the seven actions are imagined: 6 leaves out `done` (code), 7 all.
         sampled_actions:     imagine so many random actions instead of all; 0 is all.
         steps:               how many steps ahead (k).
@@ -49,11 +49,11 @@ class Recipe:
 
     The world
         world:               the simulator itself, or a learned model.
-        model:               the model's architecture: ours (copying), of the text, of the code, or generative.
+        model:               its architecture: ours (copying), of the text, of the code, or generative.
         model_size:          the widths of the paper, or narrower ones for a laptop.
         model_noise:         the code's noise at inference.
         model_samples:       futures drawn per action from a generative model.
-        world_mode:          fixed after pre-training, fine-tuned while training, or learned online from scratch.
+        world_mode:          fixed after pre-training, fine-tuned while training, or learned online.
         pretrain_frames:     random steps that the model is trained on beforehand.
         pretrain_epochs:     passes over them.
         pretrain_rate:       learning rate of Adam, then and later.
@@ -98,7 +98,7 @@ class Recipe:
     hash_bits: int = 50
 
     counts: Literal["per_env", "shared"] = "per_env"
-    count_room: int = 2**18
+    count_room: int = 2**21
 
     world: Literal["learned", "real"] = "learned"
     model: Literal["copying", "written", "coded", "generative"] = "copying"

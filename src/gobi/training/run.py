@@ -11,8 +11,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import jax
 import numpy as np
 
+import gobi
 from gobi.errors import GobiError
 from gobi.training import assembly, card, checkpoints, trainer, world_model
 from gobi.training.files import disk_errors, to_json, write_whole
@@ -189,8 +191,8 @@ class _Run:
         changed = differences(from_json(facts["recipe"]), self.recipe)
         if changed:
             raise GobiError(
-                f"{self.folder.recipe} was changed since the checkpoint was made, so the run would not be one and "
-                f"the same: {'; '.join(changed)}"
+                f"{self.folder.recipe} was changed since the checkpoint was made: {'; '.join(changed)}; "
+                "put it back, or start a new run"
             )
         if tuple(facts["seeds"]) != self.plan.seeds:
             raise GobiError(f"the checkpoint has the seeds {facts['seeds']}, the run {list(self.plan.seeds)}")
@@ -201,8 +203,6 @@ class _Run:
     def _world(self) -> world_model.Pretrained | None:
         if not world_model.needed(self.recipe):
             return None
-        import gobi
-
         return world_model.load_or_train(
             self.folder.path, self.recipe, gobi.make(self.recipe.task), self.listener.stage
         )
@@ -290,8 +290,6 @@ class _Run:
         marks = self.recipe.snapshots
         before = (self.updates - self.recipe.updates_per_row) * marks // self.recipe.updates
         if marks and self.updates * marks // self.recipe.updates > before:
-            import jax
-
             policy = jax.tree.map(lambda part: part[0], progress.state.policy)
             place = self.folder.snapshots / f"{self.frames:012d}.safetensors"
             checkpoints.save_weights(place, policy, {"frames": self.frames, "seed": self.plan.seeds[0]})
@@ -321,7 +319,7 @@ class _Run:
 
 
 class _Signals:
-    """While training: the first Ctrl-C or SIGTERM asks the run to save and stop, a second one ends it at once."""
+    """While training, a first Ctrl-C or SIGTERM asks the run to save and stop; a second ends it at once."""
 
     def __init__(self, run: _Run):
         self.run = run

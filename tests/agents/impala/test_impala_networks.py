@@ -16,16 +16,19 @@ from gobi.types import Spec
 MINIGRID = Spec("Task", (7, 7, 3), "uint8", num_actions=7, max_steps=100)
 KEY = jax.random.key(0)
 
+made = jax.jit(lambda key: compact(MINIGRID, key, units=24))
 step = jax.jit(lambda policy, *inputs: policy(*inputs))
 unrolled = jax.jit(lambda policy, *inputs: policy.unroll(*inputs))
 
 
 @functools.cache
 def small(name):
-    """The same networks with 24 units, so that tests are quick."""
+    """The same networks with fewer units and channels, so that tests are quick."""
     if name == "compact":
-        return compact(MINIGRID, KEY, units=24)
-    return large(MINIGRID, KEY, layers=1 if name == "paper" else 2, deep_heads=name == "paper", units=24)
+        return made(KEY)
+    sizes = {"units": 24, "channels": (8, 16, 32)}
+    layers = 1 if name == "paper" else 2
+    return jax.jit(lambda key: large(MINIGRID, key, layers, deep_heads=name == "paper", **sizes))(KEY)
 
 
 def views(*shape, key=KEY):
@@ -88,8 +91,7 @@ def test_half_precision_weights_give_float32_and_nearly_the_same(name):
 
 def test_seeds_are_a_vmap_axis():
     keys = jax.random.split(KEY, 3)
-    made = jax.jit(lambda key: compact(MINIGRID, key, units=24))
-    policies = jax.vmap(made)(keys)
+    policies = jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(made, keys))
     carries = jax.vmap(lambda policy: policy.initial(4))(policies)
     observations, first = views(3, 4), jnp.zeros((3, 4), bool)
     together, _, _ = jax.vmap(step)(policies, observations, first, carries)

@@ -170,7 +170,14 @@ def build(name: str, spec: Spec, key: Key[Array, ""]) -> Policy:
     return large(spec, key, layers=1 if name == "paper" else 2, deep_heads=name == "paper")
 
 
-def large(spec: Spec, key: Key[Array, ""], layers: int, deep_heads: bool, units: int = 1024) -> Policy:
+def large(
+    spec: Spec,
+    key: Key[Array, ""],
+    layers: int,
+    deep_heads: bool,
+    units: int = 1024,
+    channels: tuple[int, int, int] = (32, 128, 512),
+) -> Policy:
     """The paper's network, with `layers` LSTM layers and heads with or without a dense layer."""
     if len(spec.observation_shape) != 3:
         raise GobiError(
@@ -178,15 +185,11 @@ def large(spec: Spec, key: Key[Array, ""], layers: int, deep_heads: bool, units:
             f"{list(spec.observation_shape)}; take the network 'compact'"
         )
     torso_key, head_key, *core_keys = jax.random.split(key, 2 + layers)
-    heads = (
-        _deep_heads(head_key, units, spec.num_actions)
-        if deep_heads
-        else _heads(head_key, units, spec.num_actions)
-    )
+    heads = _deep_heads if deep_heads else _heads
     return Policy(
-        torso=_convolutions(torso_key, spec.observation_shape, units),
+        torso=_convolutions(torso_key, spec.observation_shape, channels, units),
         cores=tuple(lstm(core_key, units, units) for core_key in core_keys),
-        heads=heads,
+        heads=heads(head_key, units, spec.num_actions),
     )
 
 
@@ -200,9 +203,9 @@ def compact(spec: Spec, key: Key[Array, ""], units: int = 128, channels: int = 3
     return Policy(torso, (lstm(core_key, units, units),), _heads(head_key, units, spec.num_actions))
 
 
-def _convolutions(key, shape: tuple[int, ...], units: int) -> Convolutions:
+def _convolutions(key, shape: tuple[int, ...], channels: tuple[int, int, int], units: int) -> Convolutions:
     width, height, inputs = shape
-    channels, strides = (32, 128, 512), (1, 2, 2)
+    strides = (1, 2, 2)
     keys = jax.random.split(key, 5)
     kernels = []
     for kernel_key, outputs, stride in zip(keys, channels, strides, strict=False):

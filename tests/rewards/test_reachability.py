@@ -1,0 +1,187 @@
+"""Reachability, step for step as a Python set would have it: Algorithm 1, and the public code."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import algorithms
+import jax
+import numpy as np
+import pytest
+from recordings import SPEC, STEPS, TASKS, Recorded, compiled
+
+from gobi.envs.minigrid import make
+from gobi.errors import GobiError
+from gobi.memory import SimHash
+from gobi.rewards import Reachability
+from gobi.types import Transition
+from gobi.worlds import GridModel, Simulator, build
+
+ALL = tuple(range(7))
+
+
+def hashed(view: np.ndarray) -> tuple[bool, ...]:
+    """Fifty signs of the projection that `simhash` uses, worked out with numpy."""
+    return tuple(np.asarray(simhash().projection, np.float64) @ view.reshape(-1) > 0)
+
+
+@functools.cache
+def simhash() -> SimHash:
+    return SimHash(jax.random.key(50), (7, 7, 3), 50)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A reachability and what pays the same in plain Python."""
+
+    reward: Callable[[], Reachability]
+    oracle: Callable[[Transition], np.ndarray]
+
+
+def case(algorithm, actions=ALL[:6], oracle: dict[str, Any] | None = None, **options: Any) -> Case:
+    known = {"actions": actions} | (oracle or {})
+    return Case(
+        lambda: Reachability(Recorded(actions), **options),
+        lambda play: algorithms.growth(play, algorithm, **known),
+    )
+
+
+arriving = functools.partial(case, algorithms.public_code)
+departing = functools.partial(case, algorithms.algorithm_1, credit="departure")
+CASES = {
+    "arrival": arriving(),
+    "arrival, seven actions": arriving(ALL),
+    "departure, seven actions": departing(ALL),
+    "erased": arriving(oracle={"code": algorithms.erased}, erase=True),
+    "executed": arriving(oracle={"stop_at_executed": True}, skip_executed=True),
+    "executed, erased": arriving(
+        oracle={"stop_at_executed": True, "code": algorithms.erased}, skip_executed=True, erase=True
+    ),
+    "simhash": dataclasses.replace(
+        arriving(oracle={"code": hashed}), reward=lambda: Reachability(Recorded(), hash=simhash())
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def plays(played, misjudged) -> dict[str, Transition]:
+    """The futures are the real ones, or a poor model imagined them."""
+    return {"real": played, "misjudged": misjudged}
+
+
+@pytest.fixture(scope="module")
+def pays(plays):
+    """The bonuses of a case, play after play, each from its beginning."""
+
+    @functools.cache
+    def of(name: str, dynamics: str) -> np.ndarray:
+        reward, play = rewards(name), plays[dynamics]
+        state = reward[0].init(jax.random.key(0), SPEC, play.action.shape[1])
+        state, bonus, logged = reward[1](state, play)
+        assert all(logged[name] == 0 for name in logged if name.startswith("dropped/"))
+        np.testing.assert_allclose(logged["growth"], np.mean(bonus), rtol=1e-5)
+        return np.asarray(bonus)
+
+    @functools.cache
+    def rewards(name: str):
+        reward = CASES[name].reward()
+        return reward, compiled(lambda state, play: reward.rollout(state, play))
+
+    return of
+
+
+def test_the_recorded_play_has_what_the_tests_need(played):
+    ends = np.asarray(played.done)
+    assert played.terminated.any()
+    assert played.truncated.any()
+    assert (ends.reshape(STEPS, len(TASKS), -1).any(axis=(0, 2))).all()
+    assert not ends[-1].all()
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dynamics", ["real", "misjudged"])
+def test_it_pays_what_a_python_set_grows_by(name, dynamics, pays, plays):
+    np.testing.assert_array_equal(pays(name, dynamics), CASES[name].oracle(plays[dynamics]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("arrival, seven actions", "departure, seven actions"),
+        ("arrival", "erased"),
+        ("arrival", "executed"),
+        ("erased", "executed, erased"),
+        ("arrival", "simhash"),
+    ],
+)
+def test_each_option_matters_where_the_futures_are_real(one, other, pays):
+    assert (pays(one, "real") != pays(other, "real")).mean() > 0.001
+
+
+def test_the_seventh_action_matters_only_to_a_model_that_misjudges_it(pays):
+    np.testing.assert_array_equal(pays("arrival", "real"), pays("arrival, seven actions", "real"))
+    assert (pays("arrival", "misjudged") != pays("arrival, seven actions", "misjudged")).any()
+
+
+def test_erasing_matters_only_where_there_is_something_to_carry(pays):
+    differs = (
+        (pays("arrival", "real") != pays("erased", "real")).reshape(STEPS, len(TASKS), -1).any(axis=(0, 2))
+    )
+    assert dict(zip(TASKS, differs.tolist(), strict=True)) == {
+        task: "MultiRoom" not in task for task in TASKS
+    }
+
+
+@pytest.mark.parametrize(
+    ("task", "credit", "algorithm"),
+    [(TASKS[1], "departure", algorithms.algorithm_1), (TASKS[3], "arrival", algorithms.public_code)],
+)
+def test_compiled_and_with_the_real_simulator_it_pays_the_same(task, credit, algorithm, recorded):
+    env, play = make(task), recorded(task)
+    reward = Reachability(Simulator(env), credit=credit)
+    assert reward.reads == {"observation", "state"}
+    state = reward.init(jax.random.key(0), env.spec, play.action.shape[1])
+    _, bonus, _ = compiled(lambda state, play: reward.rollout(state, play))(state, play)
+    np.testing.assert_array_equal(bonus, algorithms.growth(play, algorithm, actions=range(6)))
+
+
+def test_step_by_step_it_pays_the_same(played):
+    reward = Reachability(Recorded())
+    state = reward.init(jax.random.key(0), SPEC, played.action.shape[1])
+    _, bonus = compiled(lambda state, play: jax.lax.scan(reward.step, state, play))(state, played)
+    np.testing.assert_array_equal(bonus, CASES["arrival"].oracle(played))
+
+
+@pytest.mark.parametrize(
+    ("options", "world"),
+    [
+        ({"credit": "departure", "skip_executed": True}, "recorded"),
+        ({"skip_executed": True}, "two steps"),
+        ({"skip_executed": True}, "sampled"),
+        ({"skip_executed": True}, "samples"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options, world):
+    def grid_model(**settings):
+        return GridModel(build("generative", key=jax.random.key(0)), **settings)
+
+    worlds = {
+        "recorded": Recorded,
+        "two steps": lambda: Simulator(make(TASKS[1]), steps=2),
+        # As many predictions as actions, but not one of each.
+        "sampled": lambda: grid_model(sampled=6),
+        "samples": lambda: grid_model(sampled=3, samples=2),
+    }
+    with pytest.raises(GobiError, match=r"^skip_executed [^\n]*$"):
+        Reachability(worlds[world](), **options)
+
+
+def test_an_unknown_credit_is_refused():
+    # Here the type checker would refuse it first.
+    unchecked = types.SimpleNamespace(credit="both", skip_executed=False, world=Recorded())
+    with pytest.raises(GobiError, match="credit must be arrival or departure, got 'both'"):
+        Reachability.__check_init__(unchecked)
