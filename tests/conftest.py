@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +17,14 @@ import pytest
 
 from gobi import cli
 from gobi.envs.minigrid import State, cells, make, numbered_levels
+
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    # One folder for all workers and the processes that tests start: what one has compiled, the others load.
+    CACHE = tempfile.mkdtemp(prefix="gobi-tests-")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE
+    atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
+jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 HEADINGS = ">v<^"
 LEGEND = {

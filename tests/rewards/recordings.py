@@ -53,7 +53,7 @@ compiled = functools.partial(
 
 @functools.partial(compiled, static_argnums=0)
 def record(env: MiniGrid, key: Key[Array, ""]) -> Transition:
-    """A rollout of several lanes, the first of which plays uniformly, with the views of both ends of a step."""
+    """A rollout of several lanes, the first of which plays uniformly, with the views of each step's ends."""
     bank = _bank(env, key)
     stepper = Stepper(env, LANES)
 

@@ -41,13 +41,6 @@ def test_environments_that_share_their_counts_are_paid_less(bonuses):
     assert (bonuses[True] < bonuses[False]).mean() > 0.1
 
 
-def test_what_is_counted_is_the_true_last_observation_not_the_next_episodes_first(played):
-    """Were it the next first one, two lanes that begin alike would meet there."""
-    visits = algorithms.visits(played, shared=False)
-    ends = np.asarray(played.terminated)
-    assert visits[ends].min() == 1
-
-
 def test_another_view_can_be_counted(played):
     bonus, logged = counted(Count(view="panorama", shared=True), played)
     panoramas = np.asarray(played.after["panorama"]).reshape(bonus.size, -1)
@@ -64,9 +57,7 @@ def test_a_simhash_counts_similar_views_together(played):
     np.testing.assert_allclose(
         bonus, algorithms.lifelong(algorithms.visits(played, shared=True, code=signs)), rtol=3e-7
     )
-    assert logged["distinct"] < len(
-        np.unique(np.asarray(played.after["observation"]).reshape(bonus.size, -1))
-    )
+    assert logged["distinct"] < 0.5 * (algorithms.visits(played, shared=True) == 1).sum()
 
 
 def test_what_does_not_fit_is_told_and_growing_makes_room(played):

@@ -1,4 +1,4 @@
-"""The generative model: its divergence and bound are right, and it samples outcomes as often as they happen."""
+"""The generative model: its divergence and bound are right, and outcomes come as often as they happen."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import gobi
 from gobi.cli import demo, doctor, parity, play, plot, tasks, train
 from gobi.cli.arguments import UsageError, bind
+from gobi.cli.compiled import keep_compiled
 from gobi.cli.terminal import say, show
 from gobi.errors import GobiError, unknown
 
@@ -64,7 +65,9 @@ def _run(words: list[str]) -> None:
         return
     if name not in COMMANDS:
         raise UsageError(f"{unknown('command', name, COMMANDS)} (see gobi --help)")
-    bind(COMMANDS[name], rest, program=f"gobi {name}")()
+    command = bind(COMMANDS[name], rest, program=f"gobi {name}")
+    keep_compiled()
+    command()
 
 
 def _show_help() -> None:

@@ -10,7 +10,7 @@ from gobi.rewards.reward import Positive, Product, Reward
 
 
 def GoBI(world: Any, lifelong: Reward | None = None, **options: Any) -> Product:
-    """(m_{t+1} - m_t) / sqrt(N(o_{t+1})), or any other reward as the lifelong factor (the paper's equation 1).
+    """(m_{t+1} - m_t) / sqrt(N(o_{t+1})), or another reward as the lifelong factor (the paper's equation 1).
 
     `options` are those of `Reachability`.
     """

@@ -1,4 +1,4 @@
-"""Reachability: how many states a step adds to those seen, or imagined to be within reach, in this episode."""
+"""Reachability: how many states a step adds to those seen or imagined to be within reach in this episode."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Reachability(Reward):
 
     world:          what is imagined to be within reach.
     hash:           from observations to codes; None is exact.
-    credit:         `arrival` pays a step for what its new state adds, as equation 1 and the public code do; the
-                    growth of an episode's first state earns nothing. `departure` pays it for what the state it
-                    left had added, as Algorithm 1 does line by line: there the first growth is paid, and an
-                    episode's last state never counts.
+    credit:         `arrival` pays a step for what its new state adds, as equation 1 and the public code do;
+                    the growth of an episode's first state earns nothing. `departure` pays it for what the
+                    state it left had added, as Algorithm 1 does line by line: there the first growth is paid,
+                    and an episode's last state never counts.
     erase:          keys, balls and boxes are taken out of what is hashed (the public code on ObstructedMaze).
     skip_executed:  predictions for the actions from the first one on that was already executed from an equal
                     observation in this episode are left out (a rule of the public code, not in the paper).
-    capacity:       codes per environment to have room for; None takes what an episode can bring, within limits.
+    capacity:       codes per environment to have room for; None takes what an episode can bring, to a limit.
     """
 
     world: Any
@@ -96,7 +96,7 @@ class Reachability(Reward):
     def rollout(
         self, state: Reachable, transitions: Transition
     ) -> tuple[Reachable, Float32[Array, "time envs"], Metrics]:
-        """Imagines from all states of the rollout at once, and enters everything into the memories in order."""
+        """Imagines from all states of the rollout at once, and enters it all into the memories in order."""
         first = jnp.concatenate([~state.begun[None], transitions.done[:-1]])
         pay = self._departures if self.credit == "departure" else self._arrivals
         state, growth = pay(state, transitions, first)
@@ -162,7 +162,7 @@ class Reachability(Reward):
         first: Bool[Array, "time envs"],
         arrived: UInt32[Array, "time envs 2"],
     ) -> tuple[Reachable, Bool[Array, "time envs codes"]]:
-        """Which codes the rule leaves: one's own, and predictions below the lowest action executed from here."""
+        """Which codes the rule leaves: one's own, and predictions before the first action executed here."""
         assert state.executed is not None
         left = self._code(transitions.before["observation"])
         done, masks = executed.query_and_add(state.executed, arrived, left, transitions.action, first)

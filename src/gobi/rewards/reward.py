@@ -40,7 +40,12 @@ class Reward(eqx.Module):
         self, state: Any, transitions: Transition
     ) -> tuple[Any, Float32[Array, "time envs"], Metrics]:
         """The bonuses of a whole rollout, the same as of its steps one by one, and what there is to log."""
-        state, bonus = jax.lax.scan(self.step, state, transitions)
+
+        # `self.step` itself would not do: scan wants to hash it, and a reward that holds arrays has no hash.
+        def step(state: Any, transition: Transition) -> tuple[Any, Float32[Array, " envs"]]:
+            return self.step(state, transition)
+
+        state, bonus = jax.lax.scan(step, state, transitions)
         return state, bonus, {}
 
     def learn(self, state: Any, key: Key[Array, ""], transitions: Transition) -> tuple[Any, Metrics]:
@@ -56,7 +61,7 @@ class Reward(eqx.Module):
         return stored
 
     def grow(self, state: Any, memories: frozenset[str]) -> Any:
-        """Gives more room to the named memories. Called between updates; shapes change, and seeds may be stacked.
+        """Gives more room to the named memories. For between updates: shapes change; seeds may be stacked.
 
         A memory called NAME tells in its metrics how full it is, as `load/NAME`, and how many codes found no
         room, as `dropped/NAME`; it is time to grow when the first passes one half or the second rises.

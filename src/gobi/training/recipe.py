@@ -130,6 +130,9 @@ class Recipe:
         hints = get_type_hints(type(self))
         for field in dataclasses.fields(self):
             _check_type(field.name, getattr(self, field.name), hints[field.name])
+            if hints[field.name] is float:
+                # 1 and 1.0 are one setting, with one digest.
+                object.__setattr__(self, field.name, float(getattr(self, field.name)))
         for name in (
             "frames",
             "num_envs",
@@ -145,9 +148,14 @@ class Recipe:
             _refuse_below(name, getattr(self, name), 0)
         for name in ("entropy_cost", "value_cost", "pretrain_frames", "pretrain_epochs", "snapshots"):
             _refuse_below(name, getattr(self, name), 0)
-        for name in ("decay", "discount"):
-            if getattr(self, name) >= 1 + (name == "discount"):
-                raise GobiError(f"{name} must be below 1, got {getattr(self, name)}")
+        for name in ("discount", "max_grad_norm", "pretrain_rate"):
+            _refuse_below(name, getattr(self, name), 0)
+        if self.decay >= 1:
+            raise GobiError(f"decay must be below 1, got {self.decay}")
+        if self.discount > 1:
+            raise GobiError(f"discount must be at most 1, got {self.discount}")
+        if self.world == "real" and self.sampled_actions:
+            raise GobiError("the simulator imagines every action: sampled_actions needs a learned world")
         if (
             self.world == "learned"
             and self.world_mode != "online"
@@ -246,7 +254,7 @@ def _parsed(name: str, value: str, hint: Any) -> Any:
             if _plain(value)
             else _whole(value)
         )
-    except ValueError:
+    except (ValueError, OverflowError):
         raise GobiError(f"{name} must be of type {hint.__name__}, got '{value}'") from None
     return number
 
@@ -264,7 +272,7 @@ def _whole(value: str) -> int:
 
 def _check_type(name: str, value: Any, hint: Any) -> None:
     if get_origin(hint) is Literal:
-        if value not in get_args(hint):
+        if not any(value == choice and type(value) is type(choice) for choice in get_args(hint)):
             raise GobiError(f"{name} must be one of {', '.join(map(str, get_args(hint)))}, got {value!r}")
     elif hint is float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -273,6 +281,6 @@ def _check_type(name: str, value: Any, hint: Any) -> None:
         raise GobiError(f"{name} must be of type {hint.__name__}, got {value!r}")
 
 
-def _refuse_below(name: str, value: float, least: float) -> None:
+def _refuse_below(name: str, value: int | float, least: int) -> None:
     if value < least:
         raise GobiError(f"{name} must be at least {least}, got {value}")

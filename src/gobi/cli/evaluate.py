@@ -1,0 +1,97 @@
+"""`gobi evaluate`: how well the agents of a run play levels that they were not trained on."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+from gobi.analysis.evaluation import Evaluation, Score
+from gobi.analysis.evaluation import evaluate as measure
+from gobi.cli.arguments import Switch, at_least
+from gobi.cli.output import progress_bar
+from gobi.cli.terminal import say, show
+from gobi.cli.train import RunFolder
+from gobi.errors import GobiError
+from gobi.training import trained
+from gobi.training.files import disk_errors, to_json, write_whole
+
+HEADINGS = ("seed", "episodes", "success", "95 %", "return", "95 %", "length", "best known")
+
+
+def evaluate(
+    folder: RunFolder,
+    /,
+    *,
+    episodes: int = 1000,
+    greedy: Switch = False,
+    seed: tuple[int, ...] = (),
+    num_envs: int = 256,
+    checkpoint: str | None = None,
+    out: Path | None = None,
+    overwrite: Switch = False,
+) -> None:
+    """Lets trained agents play whole episodes on levels that training did not see.
+
+    Args:
+        folder: the run's folder.
+        episodes: how many each agent plays, each on a level of its own.
+        greedy: take the most likely action instead of drawing one.
+        seed: which of the run's agents; by default all.
+        num_envs: episodes side by side; changes how long it takes, not what comes out.
+        checkpoint: the name of an earlier checkpoint; by default the last one.
+        out: the file to write; by default evaluation-POLICY-FRAMES.json in the run's folder.
+        overwrite: replace the file if it is there.
+    """
+    at_least("--episodes", episodes, 1)
+    at_least("--num-envs", num_envs, 1)
+    agents = trained.load(folder, seed or None, checkpoint)
+    how = "greedy" if greedy else "sampled"
+    out = out or folder / f"evaluation-{how}-{agents.frames:012d}.json"
+    if out.suffix.lower() != ".json":
+        raise GobiError(f"cannot write '{out}': the name must end in .json")
+    if out.exists() and not overwrite:
+        raise GobiError(f"{out} is there already: give another --out, or --overwrite")
+
+    with progress_bar() as progress:
+        bar = progress.add_task("making levels", total=None)
+
+        def told(done: int, total: int) -> None:
+            progress.update(bar, description="playing", completed=done, total=total)
+
+        found = measure(agents, episodes, greedy, num_envs, told)
+    with disk_errors(str(out)):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(out, to_json(dataclasses.asdict(found)))
+    _tell(found)
+    say(f"wrote {out}")
+
+
+def _tell(found: Evaluation) -> None:
+    count = found.scores[0].episodes
+    say(f"{found.task} after {found.frames:,} frames, {found.policy} actions")
+    say(f"{count:,} new levels, none of the numbered levels of training (levels of seed {found.level_seed})")
+    best = "-" if found.best_return is None else f"{found.best_return:.3f}"
+    show([[*_row(score), best] for score in found.scores], HEADINGS, numbers=HEADINGS)
+    if len(found.scores) > 1:
+        solved = np.array([score.success for score in found.scores])
+        earned = np.array([score.mean_return for score in found.scores])
+        say(
+            f"{len(solved)} seeds: success {solved.mean():.1%} ({solved.min():.1%} to {solved.max():.1%}), "
+            f"return {earned.mean():.3f} ({earned.min():.3f} to {earned.max():.3f})"
+        )
+
+
+def _row(score: Score) -> list[str]:
+    low, high = score.success_within
+    within = "-" if score.return_within is None else "{:.3f} to {:.3f}".format(*score.return_within)
+    return [
+        str(score.seed),
+        f"{score.episodes:,}",
+        f"{score.success:.1%}",
+        f"{low:.1%} to {high:.1%}",
+        f"{score.mean_return:.3f}",
+        within,
+        f"{score.mean_length:.1f}",
+    ]

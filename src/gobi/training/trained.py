@@ -1,0 +1,128 @@
+"""Trained agents: the policies of a run, from its newest checkpoint or a snapshot, without all the rest."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import gobi
+from gobi.agents.impala import networks
+from gobi.envs.minigrid import MiniGrid
+from gobi.errors import GobiError
+from gobi.training import checkpoints, run
+from gobi.training.recipe import Recipe, from_json
+
+POLICY = ".state.policy"
+"""Where the policies are in the tree of a checkpoint."""
+NEW_LEVELS = 2**30
+"""The levels that an agent is looked at on are those of a seed this far from its own: half the way round."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """The agents of a run, as they were after so many frames.
+
+    env:         the task.
+    recipe:      how they were trained.
+    seeds:       whose agents these are.
+    policy:      their weights, one agent after the other along the first axis.
+    frames:      what each of them had been trained on.
+    source:      the checkpoint or snapshot.
+    level_seed:  the seed of levels that none of the run's agents was trained on.
+    """
+
+    env: MiniGrid
+    recipe: Recipe
+    seeds: tuple[int, ...]
+    policy: networks.Policy
+    frames: int
+    source: Path
+    level_seed: int
+
+    def actor(self, seed: int) -> networks.Policy:
+        """One agent, in the precision in which it acted while it was trained."""
+        place = self.seeds.index(_known(seed, self.seeds))
+        return jax.tree.map(lambda part: part[place].astype(self.recipe.precision), self.policy)
+
+
+def load(folder: Path, seed: int | Sequence[int] | None = None, checkpoint: str | None = None) -> Trained:
+    """The agents of a run.
+
+    folder:      the run's folder.
+    seed:        only this one of the run's seeds, or only these; by default all.
+    checkpoint:  the name of a checkpoint; by default the newest.
+    """
+    place = run.Folder(folder)
+    run.planned(place)
+    found = checkpoints.named(place.checkpoints, checkpoint) if checkpoint else None
+    found = found or checkpoints.latest(place.checkpoints)
+    if found is None:
+        raise GobiError(f"{folder} has no checkpoint yet: wait for the first, or gobi resume {folder}")
+    facts = checkpoints.facts(found)
+    # The checkpoint's own recipe: what is in the folder may have been edited since.
+    recipe, seeds = from_json(facts["recipe"]), tuple(facts["seeds"])
+    env = gobi.make(recipe.task)
+    policy = checkpoints.load(found, shapes(env, recipe, len(seeds)), within=POLICY)
+    wanted = seeds if seed is None else (seed,) if isinstance(seed, int) else tuple(seed)
+    places = np.array([seeds.index(_known(one, seeds)) for one in wanted])
+    policy = jax.tree.map(lambda part: part[places], policy)
+    return Trained(env, recipe, wanted, policy, facts["frames"], found, new_levels(seeds))
+
+
+def part(agents: Trained, seed: int, within: str, like: Any) -> Any:
+    """Another part of the checkpoint that the agents come from, of one seed.
+
+    within:  where it is in the checkpoint's tree, such as `.state.reward.world`.
+    like:    its structure: arrays of the same shapes and dtypes.
+    """
+    seeds = tuple(checkpoints.facts(agents.source)["seeds"])
+    stacked = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((len(seeds), *jnp.shape(leaf)), jnp.asarray(leaf).dtype), like
+    )
+    place = seeds.index(_known(seed, seeds))
+    return jax.tree.map(lambda leaf: leaf[place], checkpoints.load(agents.source, stacked, within))
+
+
+def snapshots(folder: Path) -> list[Path]:
+    """The snapshots of a run, oldest first: the policy of its first seed along the way."""
+    place = run.Folder(folder)
+    run.planned(place)
+    whole = [path for path in place.snapshots.glob("*.safetensors") if path.with_suffix(".json").is_file()]
+    return sorted(path for path in whole if path.stem.isdecimal())
+
+
+def load_snapshot(folder: Path, snapshot: Path) -> Trained:
+    """The agent in a snapshot of a run."""
+    plan = run.planned(run.Folder(folder))
+    facts = checkpoints.facts(snapshot)
+    env = gobi.make(plan.recipe.task)
+    one = jax.eval_shape(lambda: networks.build(plan.recipe.network, env.spec, jax.random.key(0)))
+    policy = jax.tree.map(lambda part: part[None], checkpoints.load_weights(snapshot, one))
+    levels = new_levels(plan.seeds)
+    return Trained(env, plan.recipe, (facts["seed"],), policy, facts["frames"], snapshot, levels)
+
+
+def shapes(env: MiniGrid, recipe: Recipe, seeds: int) -> Any:
+    """The structure of so many policies, one after the other along the first axis."""
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), seeds))
+    return jax.eval_shape(jax.vmap(lambda key: networks.build(recipe.network, env.spec, key)), keys)
+
+
+def new_levels(seeds: tuple[int, ...]) -> int:
+    """The seed of the levels on which a run's agents are looked at: the same for all, and none of theirs."""
+    number = (seeds[0] + NEW_LEVELS) % 2**31
+    while number in seeds:
+        number = (number + 1) % 2**31
+    return number
+
+
+def _known(seed: int, seeds: tuple[int, ...]) -> int:
+    if seed not in seeds:
+        raise GobiError(f"no agent of seed {seed} in this run: it has {', '.join(map(str, seeds))}")
+    return seed

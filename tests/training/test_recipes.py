@@ -1,0 +1,126 @@
+"""The named recipes: complete for every task, with the paper's numbers, and different where paper and code are."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gobi.envs.minigrid import PAPER_TASKS, TASKS, make
+from gobi.errors import GobiError
+from gobi.training.recipe import from_json
+from gobi.training.recipes import NAMES, compact, quick, recipe, schedule
+
+RHO = {
+    "MultiRoom-N6": 8e-7,
+    "MultiRoom-N7-S8": 6e-7,
+    "MultiRoom-N12-S10": 8e-7,
+    "KeyCorridorS3R3": 1.5e-6,
+    "KeyCorridorS4R3": 5e-7,
+    "KeyCorridorS5R3": 5e-7,
+    "KeyCorridorS6R3": 3e-7,
+    "ObstructedMaze-2Dlh": 3e-7,
+    "ObstructedMaze-2Dlhb": 2e-7,
+    "ObstructedMaze-1Q": 2e-7,
+    "ObstructedMaze-2Q": 2e-7,
+    "ObstructedMaze-Full": 5e-8,
+}
+"""The decay of the paper's table."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("task", PAPER_TASKS)
+def test_the_twelve_have_the_papers_coefficient_and_decay(task, name):
+    found = recipe(task, name)
+    assert found.task == task
+    assert found.recipe == name
+    assert found.coefficient == 0.01
+    assert found.decay == RHO[task.removeprefix("MiniGrid-").removesuffix("-v0")]
+    assert from_json(found.to_json()) == found
+
+
+def test_the_authors_command_is_kept():
+    assert recipe("MiniGrid-MultiRoom-N7-S8-v0", "as_coded").frames == 8_000_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_has_every_recipe(task, name):
+    assert recipe(task, name).task == task
+
+
+@pytest.mark.parametrize("maze", ["2Dlhb", "1Q", "2Q", "Full"])
+def test_repaired_mazes_take_the_schedule_of_the_papers(maze):
+    assert schedule(f"MiniGrid-ObstructedMaze-{maze}-v1") == schedule(f"MiniGrid-ObstructedMaze-{maze}-v0")
+
+
+def test_the_papers_own_2q_takes_the_schedule_of_2q():
+    assert schedule("gobi/ObstructedMaze-2Q-middle-v0") == schedule("MiniGrid-ObstructedMaze-2Q-v0")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("task", PAPER_TASKS)
+def test_the_decay_is_exact_to_the_end_in_single_precision(task, name):
+    """(1 - rho) ** frames in float32 is off by a third on the long schedules."""
+    found = recipe(task, name)
+    frames = found.updates * found.frames_per_update
+    exact = np.exp(frames * np.log1p(-np.float64(found.decay)))
+    single = jnp.exp(jnp.float32(frames) * jnp.log1p(-jnp.float32(found.decay)))
+    np.testing.assert_allclose(single, exact, rtol=3e-6)
+
+
+def test_the_naive_decay_would_not_be():
+    found = recipe("MiniGrid-ObstructedMaze-Full-v0")
+    naive = (1 - np.float32(found.decay)) ** np.float32(found.frames)
+    assert abs(naive / np.exp(found.frames * np.log1p(-found.decay)) - 1) > 0.1
+
+
+def test_movable_things_are_erased_in_mazes_only():
+    for task in TASKS:
+        assert recipe(task).erase_movable == recipe(task, "as_coded").erase_movable == ("ObstructedMaze" in task)
+        assert not recipe(task, "as_written").erase_movable
+
+
+def test_short_names_find_their_task_and_unknown_names_the_nearest():
+    assert recipe("KeyCorridorS3R3").task == "MiniGrid-KeyCorridorS3R3-v0"
+    with pytest.raises(GobiError, match="unknown recipe 'as_code'; did you mean as_coded"):
+        recipe("KeyCorridorS3R3", "as_code")
+    with pytest.raises(GobiError, match="unknown task"):
+        recipe("KeyCoridorS3R3")
+
+
+def test_fields_can_be_changed_at_once():
+    assert recipe("KeyCorridorS3R3", frames=5).frames == 5
+    with pytest.raises(GobiError, match="frames must be at least 1"):
+        recipe("KeyCorridorS3R3", frames=0)
+
+
+def test_a_laptops_recipe_is_small_and_takes_changes():
+    small = compact(recipe("KeyCorridorS3R3", "as_coded"), pretrain_epochs=1)
+    assert (small.network, small.model_size, small.pretrain_epochs) == ("compact", "compact", 1)
+    assert small.skip_executed
+    assert quick(seedless := {}) if False else quick().network == "compact"
+    assert quick(frames=7).frames == 7
+
+
+def test_the_page_on_differences_says_what_the_recipes_do():
+    """Rows of its tables that begin with a field: | `field` | ... | as_written | as_coded | gobi |."""
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "differences.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE)
+    assert len(rows) >= 10
+    told = {field: values for field, *values in rows}
+    maze = {name: recipe("MiniGrid-ObstructedMaze-2Dlh-v0", name) for name in NAMES}
+    for field, values in told.items():
+        for name, value in zip(("as_written", "as_coded", "gobi"), values, strict=True):
+            assert value.split()[0].strip("`") == str(getattr(maze[name], field)).lower(), (field, name)
+    different = {field for field in vars(maze["gobi"]) if len({getattr(r, field) for r in maze.values()}) > 1}
+    assert different - {"recipe", "frames"} <= set(told)
+
+
+def test_the_table_of_rho_is_of_tasks_that_exist():
+    assert all(make(f"MiniGrid-{short}-v0").spec.max_steps > 0 for short in RHO)
+    assert jax.tree.reduce(max, list(RHO.values())) < 1e-5
