@@ -74,8 +74,12 @@ def record(env: MiniGrid, key: Key[Array, ""]) -> Transition:
         return stepper.restart(bank, lanes, states, timestep), step
 
     _, played = jax.lax.scan(step, stepper.reset(bank), jax.random.split(key, STEPS))
-    before, after = (seen | _more_views(env, seen["state"]) for seen in (played.before, played.after))
-    return eqx.tree_at(lambda play: (play.before, play.after), played, (before, after))
+    ends = played.before["state"], played.after["state"]
+    more = _more_views(env, jax.tree.map(lambda *both: jnp.concatenate(both), *ends))
+    before, after = (
+        jax.tree.map(lambda view, part=part: view[part], more) for part in (slice(STEPS), slice(STEPS, None))
+    )
+    return eqx.tree_at(lambda p: (p.before, p.after), played, (played.before | before, played.after | after))
 
 
 def _bank(env: MiniGrid, key: Key[Array, ""]) -> Bank:

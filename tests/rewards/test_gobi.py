@@ -14,34 +14,34 @@ from gobi.rewards import R1, R2, R3, Count, GoBI, Reward
 from gobi.types import Transition
 from gobi.worlds import GridModel, build
 
-SHORT, PIECE, SEEDS = 60, 20, (0, 1)
+SHORT, SEEDS = 60, (0, 1)
 
 
-@pytest.fixture(scope="module")
-def growth(played) -> np.ndarray:
-    return algorithms.growth(played, algorithms.public_code)
+def paid(play: Transition, *rewards: Reward) -> list[np.ndarray]:
+    """The bonuses of several rewards, compiled together: what they have in common is worked out once."""
+
+    @compiled
+    def bonuses(play):
+        starts = [reward.init(jax.random.key(0), SPEC, play.action.shape[1]) for reward in rewards]
+        return [reward.rollout(start, play)[1] for reward, start in zip(rewards, starts, strict=True)]
+
+    return [np.asarray(bonus) for bonus in bonuses(play)]
 
 
-def paid(reward: Reward, play: Transition) -> np.ndarray:
-    state = reward.init(jax.random.key(0), SPEC, play.action.shape[1])
-    return np.asarray(compiled(lambda state, play: reward.rollout(state, play))(state, play)[1])
-
-
-def test_gobi_is_growth_times_the_lifelong_count(played, growth):
-    expected = growth * algorithms.lifelong(algorithms.visits(played, shared=False))
-    np.testing.assert_allclose(paid(GoBI(Recorded()), played), expected, rtol=3e-7)
+def test_gobi_is_growth_times_the_lifelong_count_and_r2_asks_only_whether_it_grew(played):
+    gobi, r2 = paid(played, GoBI(Recorded()), R2(Recorded()))
+    growth = algorithms.growth(played, algorithms.public_code)
+    lifelong = algorithms.lifelong(algorithms.visits(played, shared=False))
+    np.testing.assert_allclose(gobi, growth * lifelong, rtol=3e-7)
+    np.testing.assert_allclose(r2, (growth > 0) * lifelong, rtol=3e-7)
 
 
 def test_as_written_it_is_algorithm_1_with_one_count_for_all(played):
-    reward = GoBI(Recorded(tuple(range(7))), Count(shared=True), credit="departure")
+    (bonus,) = paid(played, GoBI(Recorded(tuple(range(7))), Count(shared=True), credit="departure"))
     growth = algorithms.growth(played, algorithms.algorithm_1)
-    expected = growth * algorithms.lifelong(algorithms.visits(played, shared=True))
-    np.testing.assert_allclose(paid(reward, played), expected, rtol=3e-7)
-
-
-def test_r2_asks_whether_the_memory_grew_not_by_how_much(played, growth):
-    expected = (growth > 0) * algorithms.lifelong(algorithms.visits(played, shared=False))
-    np.testing.assert_allclose(paid(R2(Recorded()), played), expected, rtol=3e-7)
+    np.testing.assert_allclose(
+        bonus, growth * algorithms.lifelong(algorithms.visits(played, shared=True)), rtol=3e-7
+    )
 
 
 def test_r1_and_r3_are_the_factors_alone():
@@ -91,29 +91,18 @@ def alike(one, other) -> bool:
     ) and bool(one.steps == other.steps and one.key == other.key and (one.begun == other.begun).all())
 
 
-def test_a_rollout_with_noise_pays_what_its_steps_pay(noisy, short, starts, whole):
+def test_with_noise_a_rollout_pays_what_its_steps_pay_for_seeds_side_by_side_too(noisy, short, starts, whole):
     assert short.done.any()
     assert (whole[0][1] != whole[1][1]).any()
 
-    def step(state, transition):
-        return noisy.step(state, transition)
+    def steps(state):
+        return jax.lax.scan(lambda state, transition: noisy.step(state, transition), state, short)
 
-    state, bonus = compiled(lambda state, play: jax.lax.scan(step, state, play))(starts[0], short)
-    np.testing.assert_array_equal(bonus, whole[0][1])
-    assert alike(state, whole[0][0])
-
-
-def test_seeds_side_by_side_and_in_pieces_are_paid_as_each_alone(noisy, short, starts, whole):
-    rollout = compiled(jax.vmap(lambda state, play: noisy.rollout(state, play)[:2], in_axes=(0, None)))
-    state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
-    bonuses = []
-    for now in range(0, SHORT, PIECE):
-        piece = jax.tree.map(lambda leaf, now=now: leaf[now : now + PIECE], short)
-        state, bonus = rollout(state, piece)
-        bonuses.append(bonus)
+    together, bonuses = compiled(jax.vmap(steps))(jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts))
     for seed in SEEDS:
-        np.testing.assert_array_equal(np.concatenate(bonuses, axis=1)[seed], whole[seed][1])
-        assert alike(jax.tree.map(lambda leaf, seed=seed: leaf[seed], state), whole[seed][0])
+        state = jax.tree.map(lambda leaf, seed=seed: leaf[seed], together)
+        np.testing.assert_array_equal(bonuses[seed], whole[seed][1])
+        assert alike(state, whole[seed][0])
 
 
 def test_no_draw_is_used_twice():

@@ -17,7 +17,7 @@ from recordings import SPEC, STEPS, TASKS, Recorded, compiled
 from gobi.envs.minigrid import make
 from gobi.errors import GobiError
 from gobi.memory import SimHash
-from gobi.rewards import Reachability
+from gobi.rewards import Reachability, reachability
 from gobi.types import Transition
 from gobi.worlds import Simulator
 
@@ -147,12 +147,14 @@ def test_compiled_and_with_the_real_simulator_it_pays_the_same(task, credit, alg
     np.testing.assert_array_equal(bonus, algorithms.growth(play, algorithm, actions=range(6)))
 
 
-def test_step_by_step_and_in_pieces_it_pays_the_same(played):
+def test_step_by_step_and_in_pieces_it_pays_the_same(played, monkeypatch):
     reward, expected = Reachability(Recorded()), CASES["arrival"].oracle(played)
     start = reward.init(jax.random.key(0), SPEC, played.action.shape[1])
     _, bonus = compiled(lambda state, play: jax.lax.scan(reward.step, state, play))(start, played)
     np.testing.assert_array_equal(bonus, expected)
 
+    # Few first states at a time: more than one turn of the loop that imagines from them.
+    monkeypatch.setattr(reachability, "CHUNK", 5)
     rollout, state, now = compiled(reward.rollout), start, 0
     for length in (7, 93, 93, 7, 7, 93):
         piece = jax.tree.map(lambda leaf, now=now, length=length: leaf[now : now + length], played)

@@ -84,7 +84,7 @@ class Bonus:
 
 
 def episode(agents: Trained, seed: int, level: int, greedy: bool = False) -> Episode:
-    """The episode of an agent on a numbered level that it was not trained on: the one that evaluation plays."""
+    """The episode of an agent on a numbered level that is new to it: the same one that evaluation plays."""
     start = numbered_levels(agents.env, agents.level_seed, level, 1)
     keys = draws(agents.level_seed, [level])
     playing = _play(agents.env, agents.actor(seed), start, keys, greedy)
@@ -127,8 +127,8 @@ def frames(agents: Trained, level: int, played: Episode, told: Bonus, most: int)
         heading=f"{short(env.spec.id)}, level {level}",
         max_steps=env.spec.max_steps,
         curve="memory m" if told.imagination else "distinct views",
-        sizes=told.imagination.sizes if told.imagination else _distinct_views(played),
-        bonuses=told.paid if agents.recipe.reward != "none" else None,
+        sizes=(told.imagination.sizes if told.imagination else _distinct_views(played))[:count],
+        bonuses=told.paid[: count - 1] if agents.recipe.reward != "none" else None,
     )
     return [drawer.beside(picture, _moment(played, told, at)) for at, picture in enumerate(pictures)]
 

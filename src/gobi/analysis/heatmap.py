@@ -32,6 +32,8 @@ COLOURS = ("#e03131", "#2b8a3e", "#1c5fd4", "#8427c9", "#e0a800", "#808080")
 MARKERS = {cells.KEY: "P", cells.BALL: "o", cells.BOX: "D", cells.GOAL: "*", cells.DOOR: "s"}
 WORDS = {cells.KEY: "key", cells.BALL: "ball", cells.BOX: "box", cells.GOAL: "goal", cells.DOOR: "door"}
 AGENT = (">", "v", "<", "^")
+SIDE = 2.4
+"""The width of a map in inches."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,10 +178,10 @@ def save(out: Path, task: str, found: Sequence[Sequence[Map]]) -> None:
 def draw(task: str, found: Sequence[Sequence[Map]]) -> Any:
     """The figure: a column for each snapshot, a row for each level."""
     columns, rows = len(found), len(found[0])
-    width, height = found[0][0].visits.shape
-    side = 2.4
+    shown = _shown_cells(found[0])
     make = require("matplotlib.figure", extra="plot").Figure
-    size = (max(5.0, side * columns + 1.2), side * height / width * rows + 0.3 * rows + 1.3)
+    down = SIDE * shown[1] / shown[0]
+    size = (max(6.0, SIDE * columns + 1.2), (down + 0.3) * rows + 1.3)
     figure = make(figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False)
     most = max(2, *(int(one.visits.max()) for column in found for one in column))
@@ -189,6 +191,7 @@ def draw(task: str, found: Sequence[Sequence[Map]]) -> Any:
         axes[0, column].set_title(f"{_frames(maps_of_one[0].frames)} frames", fontsize=11)
         for row, one in enumerate(maps_of_one):
             _draw_map(axes[row, column], one, lambda visits: paint(scale(visits))[..., :3])
+            _crop(axes[row, column], one, shown)
             if column == 0:
                 axes[row, column].set_ylabel(f"level {one.number}", fontsize=11)
     _dress(figure, axes, found, scale, paint)
@@ -239,10 +242,11 @@ def _draw_map(axis: Any, one: Map, colour_of: Callable[[np.ndarray], np.ndarray]
     )
     picture = np.where(one.visits[..., None] > 0, colour_of(np.maximum(one.visits, 1)), picture)
     axis.imshow(picture.swapaxes(0, 1), interpolation="nearest")
-    _draw_things(axis, grid)
+    size = _marker(one)
+    _draw_things(axis, grid, size)
     x, y = (int(place) for place in one.level.position)
     marker = AGENT[int(one.level.direction)]
-    axis.plot(x, y, marker, color="0.25", markersize=_size(grid), markeredgewidth=0)
+    axis.plot(x, y, marker, color="0.2", markersize=size, markeredgecolor="white", markeredgewidth=0.5)
     row = one.row
     axis.set_xlabel(
         f"visited {row['share_visited']:.0%}, seen {row['share_seen']:.0%}, solved {row['success']:.0%}",
@@ -252,23 +256,41 @@ def _draw_map(axis: Any, one: Map, colour_of: Callable[[np.ndarray], np.ndarray]
     axis.set_yticks([])
 
 
-def _draw_things(axis: Any, grid: UInt16[np.ndarray, "width height"]) -> None:
+def _draw_things(axis: Any, grid: UInt16[np.ndarray, "width height"], size: float) -> None:
     """Doors and objects where they are at the start, faintly: they are what the agent is there for."""
     for (x, y), cell in np.ndenumerate(grid):
         kind, colour = int(cell) & cells.OBJECT_MASK, int(cell) >> cells.COLOUR_SHIFT & cells.COLOUR_MASK
         if kind in MARKERS:
             paint = COLOURS[min(colour, len(COLOURS) - 1)]
-            style = dict(color=paint, markersize=_size(grid), alpha=0.8, fillstyle=_filled(kind))
-            axis.plot(x, y, MARKERS[kind], **style)
+            edge = paint if kind == cells.DOOR else "white"
+            style = dict(color=paint, markersize=size, alpha=0.8, fillstyle=_filled(kind))
+            axis.plot(x, y, MARKERS[kind], markeredgecolor=edge, markeredgewidth=size / 12, **style)
 
 
 def _filled(kind: int) -> str:
     return "none" if kind == cells.DOOR else "full"
 
 
-def _size(grid: np.ndarray) -> float:
-    """Of markers, such that they fit into a cell."""
-    return min(11.0, 90 / max(grid.shape))
+def _marker(one: Map) -> float:
+    """The size of a marker that fits into a cell, in points."""
+    return min(11.0, 0.5 * 72 * SIDE / max(np.ptp(np.argwhere(one.reachable), axis=0) + 3))
+
+
+def _shown_cells(levels: Sequence[Map]) -> tuple[int, int]:
+    """How many cells across and down hold what can be reached in any of the levels, with the walls around."""
+    boxes = [np.ptp(np.argwhere(one.reachable), axis=0) + 3 for one in levels]
+    across, down = np.max(boxes, axis=0)
+    return int(across), int(down)
+
+
+def _crop(axis: Any, one: Map, shown: tuple[int, int]) -> None:
+    """Leaves out the void around a level, for the same scale everywhere and the level in the middle."""
+    places = np.argwhere(one.reachable)
+    middle = (places.min(axis=0) + places.max(axis=0)) / 2
+    for number, limit in enumerate((axis.set_xlim, axis.set_ylim)):
+        low, high = middle[number] - shown[number] / 2, middle[number] + shown[number] / 2
+        limit(*((low, high) if number == 0 else (high, low)))
+    axis.set_facecolor(NEVER_SEEN)
 
 
 def _frames(count: int) -> str:

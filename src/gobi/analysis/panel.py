@@ -82,7 +82,7 @@ class Panel:
     sizes: Int[np.ndarray, " states"]
     bonuses: Float32[np.ndarray, " steps"] | None
 
-    def beside(self, picture: Picture, moment: Moment) -> Picture:
+    def beside(self, picture: Picture, moment: Moment) -> UInt8[np.ndarray, "frame_height frame_width 3"]:
         """One frame: the picture on the left, the panel on the right."""
         image = require("PIL.Image", extra="minigrid")
         frame = image.new("RGB", (LEFT + WIDTH + MARGIN, HEIGHT), BACKGROUND)
@@ -211,7 +211,7 @@ def _imagined_text(shown: Sequence[Imagined], more: int) -> str:
 
 def _bonus_text(moment: Moment) -> str:
     if moment.bonus is None:
-        return "bonus -"
+        return "no bonus yet"
     return f"bonus {moment.bonus:.2f} = " + " x ".join(
         f"{name} {_short(value)}" for name, value in moment.factors.items()
     )

@@ -167,7 +167,8 @@ def versions() -> dict[str, str]:
 def command_line() -> str:
     """What was typed; of the program only its name."""
     program, *words = sys.argv or [""]
-    return shlex.join([Path(program).name, *words])
+    name = Path(program).name
+    return shlex.join(["gobi" if name == "__main__.py" else name, *words])
 
 
 def commit() -> str | None:

@@ -70,7 +70,8 @@ def add(env: MiniGrid, episodes: Episodes, walk: Walk) -> Episodes:
     """Follows a rollout, and enters the episodes that end in it in order."""
     codes = jnp.stack([*_codes(env, walk.start), *_codes(env, walk.place)], axis=2)
     always = jnp.ones_like(walk.first)
-    valid = jnp.stack([walk.first, walk.first, always, always], axis=2)
+    # A doorway is in neither of its rooms.
+    valid = jnp.stack([walk.first, walk.first, always, ~walk.on_door], axis=2)
     visited, new = episodic.insert(episodes.visited, codes, valid, walk.first)
     counted = new.astype(jnp.float32)
     entered = counted[..., 2] * walk.on_door

@@ -182,7 +182,9 @@ def _text(field: Any) -> str:
         return ""
     if isinstance(field, bool):
         return str(int(field))
-    # For a float this is the shortest text that reads as the same float64, and so as the same float32.
+    if isinstance(field, float) and float(np.float32(field)) == field:
+        # The shortest text that reads as the same float32: half as long as that for the same float64.
+        return str(np.float32(field))
     return str(field)
 
 
