@@ -80,7 +80,7 @@ def test_visits_and_views_are_those_of_single_episodes_watched_by_farama(agent, 
         assert one.successes == solved
 
 
-@pytest.mark.parametrize("task", ["MiniGrid-KeyCorridorS3R3-v0", "MiniGrid-Empty-8x8-v0"])
+@pytest.mark.parametrize("task", ["MiniGrid-DoorKey-8x8-v0", "MiniGrid-Empty-8x8-v0"])
 def test_what_is_in_view_is_where_farama_sees_it(task):
     """From each heading; in the empty room one sees through walls, so views reach beyond the grid."""
     env = make(task)

@@ -9,11 +9,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
-from recordings import TASKS, imagined_by, record
+from recordings import TASKS, record
 
 from gobi.envs.minigrid import make
 from gobi.types import Transition
-from gobi.worlds import GridModel, build
 
 
 @pytest.fixture(scope="session")
@@ -32,10 +31,8 @@ def played(recorded) -> Transition:
     """What was played in all four tasks, side by side: lanes 0 to 2 are the first task's. Without states."""
 
     def without_states(play: Transition) -> Transition:
-        views = tuple(
-            {name: seen[name] for name in seen if name != "state"} for seen in (play.before, play.after)
-        )
-        return eqx.tree_at(lambda p: (p.before, p.after), play, views)
+        views = [{name: seen[name] for name in seen if name != "state"} for seen in (play.before, play.after)]
+        return eqx.tree_at(lambda p: (p.before, p.after), play, tuple(views))
 
     plays = [without_states(recorded(task)) for task in TASKS]
     return jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=1), *plays)
@@ -43,5 +40,9 @@ def played(recorded) -> Transition:
 
 @pytest.fixture(scope="session")
 def misjudged(played) -> Transition:
-    """The same play, its `futures` predicted by a model that was never trained: nearly all are wrong."""
-    return imagined_by(GridModel(build("copying", key=jax.random.key(1)), actions=tuple(range(7))), played)
+    """The same play with a world that is wrong: what another action led to, 40 steps earlier."""
+    views = [
+        seen | {"futures": jnp.roll(seen["futures"], (40, 1), axis=(0, 2))}
+        for seen in (played.before, played.after)
+    ]
+    return eqx.tree_at(lambda p: (p.before, p.after), played, tuple(views))

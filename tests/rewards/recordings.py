@@ -12,7 +12,6 @@ from jaxtyping import Array, Key
 from gobi.envs.minigrid import Bank, MiniGrid, State, Stepper, policies
 from gobi.envs.minigrid.state import reachable_cells
 from gobi.types import Spec, Transition, Views
-from gobi.worlds import GridModel
 
 TASKS = (
     "MiniGrid-MultiRoom-N2-S4-v0",
@@ -77,7 +76,8 @@ def record(env: MiniGrid, key: Key[Array, ""]) -> Transition:
     ends = played.before["state"], played.after["state"]
     more = _more_views(env, jax.tree.map(lambda *both: jnp.concatenate(both), *ends))
     before, after = (
-        jax.tree.map(lambda view, part=part: view[part], more) for part in (slice(STEPS), slice(STEPS, None))
+        jax.tree.map(lambda view: view[:STEPS], more),
+        jax.tree.map(lambda view: view[STEPS:], more),
     )
     return eqx.tree_at(lambda p: (p.before, p.after), played, (played.before | before, played.after | after))
 
@@ -104,17 +104,3 @@ def _more_views(env: MiniGrid, states: State) -> Views:
         return {"futures": timestep.observation, "panorama": env.panorama(state)}
 
     return jax.vmap(jax.vmap(one))(states)
-
-
-def imagined_by(world: GridModel, play: Transition) -> Transition:
-    """The same play with what a deterministic world of all seven actions predicts as the `futures`."""
-
-    @compiled
-    def predictions(panorama):
-        rows = panorama.reshape(-1, *panorama.shape[2:])
-        keys = jax.random.split(jax.random.key(0), len(rows))
-        imagined, _ = world.imagine((), keys, {"panorama": rows})
-        return imagined.reshape(*panorama.shape[:2], *imagined.shape[1:])
-
-    before, after = (seen | {"futures": predictions(seen["panorama"])} for seen in (play.before, play.after))
-    return eqx.tree_at(lambda p: (p.before, p.after), play, (before, after))

@@ -12,7 +12,7 @@ from recordings import SPEC, Recorded, compiled
 from gobi.memory import SimHash
 from gobi.rewards import R1, R2, R3, Count, GoBI, Reward
 from gobi.types import Transition
-from gobi.worlds import GridModel, build
+from gobi.worlds import GridModel, Settings, from_settings
 
 SHORT, SEEDS = 60, (0, 1)
 
@@ -60,10 +60,13 @@ def test_any_reward_can_be_the_lifelong_factor():
 def noisy() -> Reward:
     """Reachability as coded: noise in its model, and the rule on executed actions.
 
-    An untrained model imagines nothing twice; few bits make its views meet, so that the noise matters.
+    Random weights imagine nothing twice; few bits make the views meet, so that the noise matters.
     """
-    world = GridModel(build("coded", noise="coded", key=jax.random.key(2)))
-    return R1(world, skip_executed=True, hash=SimHash(jax.random.key(3), (7, 7, 3), bits=9))
+    settings = Settings("coded", noise="coded")
+    shapes = jax.eval_shape(lambda: from_settings(settings, jax.random.key(0)))
+    draw = np.random.default_rng(2)
+    network = jax.tree.map(lambda leaf: jnp.asarray(0.1 * draw.normal(size=leaf.shape), leaf.dtype), shapes)
+    return R1(GridModel(network), skip_executed=True, hash=SimHash(jax.random.key(3), (7, 7, 3), bits=9))
 
 
 @pytest.fixture(scope="module")

@@ -116,20 +116,25 @@ def test_the_world_of_reachability_learns_through_it(play):
     assert state.world == 2
 
 
-def test_the_memories_of_reachability_tell_what_did_not_fit_and_grow():
-    reward = Reachability(Recorded(), skip_executed=True, capacity=2)
-    state = reward.init(jax.random.key(0), SPEC, ENVS)
+def test_reachability_tells_what_did_not_fit():
+    reward = Reachability(Recorded(), capacity=2)
     views = jax.random.randint(jax.random.key(1), (LONG, ENVS, 8, 7, 7, 3), 0, 9).astype(jnp.uint8)
     seen = {"observation": views[:, :, 0], "futures": views[:, :, 1:]}
     nothing = jnp.zeros((LONG, ENVS))
     new = Transition(seen, nothing.astype(jnp.int32), seen, nothing, nothing > 0, nothing > 0)
-    state, _, logged = compiled(reward.rollout)(state, new)
+    _, _, logged = compiled(reward.rollout)(reward.init(jax.random.key(0), SPEC, ENVS), new)
     assert logged["dropped/episodic"] > 0
     assert logged["load/episodic"] > 0.5
-    assert logged["dropped/executed"] == 0
-    larger = reward.grow(state, frozenset({"episodic"}))
-    assert larger.memory.num_slots == 4 * state.memory.num_slots
-    assert larger.executed.num_slots == state.executed.num_slots
-    larger = reward.grow(state, frozenset({"executed"}))
-    assert larger.memory.num_slots == state.memory.num_slots
-    assert larger.executed.num_slots == 4 * state.executed.num_slots
+
+
+@pytest.mark.parametrize("grown", ["episodic", "executed"])
+def test_each_memory_of_reachability_grows_by_itself(grown):
+    reward = Reachability(Recorded(), skip_executed=True)
+    state = reward.init(jax.random.key(0), SPEC, ENVS)
+    larger = reward.grow(state, frozenset({grown, "lifelong"}))
+    for name, before, after in (
+        ("episodic", state.memory, larger.memory),
+        ("executed", state.executed, larger.executed),
+    ):
+        assert after.num_slots == before.num_slots * (4 if name == grown else 1)
+    assert Reachability(Recorded()).grow(state, frozenset()) is state

@@ -20,6 +20,11 @@ TASKS = {"MiniGrid-MultiRoom-N2-S4-v0": 12, "MiniGrid-KeyCorridorS3R2-v0": 6}
 """How many lanes are recorded in each."""
 STEPS = 420
 
+compiled = functools.partial(
+    jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+)
+"""Tests compile much and run it once or twice."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Play:
@@ -58,7 +63,7 @@ def recorded(task: str) -> Play:
     env, num_envs = make(task), TASKS[task]
     stepper = Stepper(env, num_envs)
 
-    @jax.jit
+    @compiled
     def play(bank):
         def step(lanes, key):
             actions = jax.vmap(policies.biased)(jax.random.split(key, num_envs), lanes.states)
@@ -128,7 +133,7 @@ def test_the_last_episodes_are_told_as_a_plain_walk_tells_them(task):
     play = recorded(task)
     expected = walked(play)
     assert len({episode["doors"] for episode in expected}) > 1
-    add = jax.jit(functools.partial(episodes.add, play.env))
+    add = compiled(functools.partial(episodes.add, play.env))
     record = episodes.empty(play.env, TASKS[task])
     for start in range(0, STEPS, STEPS // 3):
         record = add(record, play.walk(slice(start, start + STEPS // 3)))
@@ -148,7 +153,7 @@ def test_more_ends_in_one_rollout_than_are_kept_leave_the_last_ones():
     play = recorded("MiniGrid-MultiRoom-N2-S4-v0")
     expected = walked(play)
     assert len(expected) > KEPT
-    add = jax.jit(functools.partial(episodes.add, play.env))
+    add = compiled(functools.partial(episodes.add, play.env))
     record = add(episodes.empty(play.env, TASKS[play.env.id]), play.walk(slice(None)))
     last = sorted(tuple(e.values()) for e in expected[-KEPT:])
     np.testing.assert_allclose(sorted(map(tuple, record.ring.tolist())), last, rtol=1e-6)

@@ -14,12 +14,13 @@ import pytest
 from jaxtyping import Array, Float32
 
 from gobi.agents.impala import learner
-from gobi.envs.minigrid import Bank, Empty, MiniGrid, fixed_levels
-from gobi.rewards import Reward
+from gobi.envs.minigrid import Bank, Empty, MiniGrid, fixed_levels, make
+from gobi.rewards import GoBI, Reward
 from gobi.training import loop as loops
 from gobi.training.loop import Knobs, SeedState, knobs
 from gobi.training.recipe import Recipe
 from gobi.types import Transition
+from gobi.worlds import Simulator
 
 LANES, UNROLL, LIMIT = 6, 20, 9
 
@@ -82,15 +83,19 @@ class Lesson(eqx.Module):
 
 
 @pytest.fixture(scope="module")
-def bank() -> Bank:
+def bank(sketch) -> Bank:
     """Every level begins one step before the goal, facing it: some episodes succeed, some run out of time."""
-    bank = fixed_levels(ENV, seed=0, count=8)
-    levels = eqx.tree_at(
-        lambda s: (s.position, s.direction),
-        bank.levels,
-        (jnp.broadcast_to(jnp.array([3, 2], jnp.int32), (8, 2)), jnp.ones(8, jnp.int32)),
+    level = sketch("#####", "#...#", "#..v#", "#..G#", "#####")
+    levels = jax.tree.map(lambda part: jnp.stack([part] * 8), level)
+    return Bank(
+        levels=levels,
+        views=compiled(jax.vmap(ENV.observe))(levels),
+        reachable=jnp.full(8, 9, jnp.int32),
+        seed=jnp.int32(0),
+        next_chunk=jnp.int32(0),
+        fresh=jnp.int32(8),
+        fixed=True,
     )
-    return eqx.tree_at(lambda b: (b.levels, b.views), bank, (levels, jax.vmap(ENV.observe)(levels)))
 
 
 class Run:
@@ -100,6 +105,7 @@ class Run:
         self.recipe = RECIPE.changed(**changes)
         self.loop = loops.loop(ENV, self.recipe)
         self.bank, self.reward = bank, Fake()
+        self.begin = compiled(lambda key: self.loop.init(self.reward, self.bank, key))
         self.compiled = compiled(self.watched)
 
     def watched(self, numbers: Knobs, state: SeedState):
@@ -121,7 +127,7 @@ class Run:
         return state, metrics, Lesson(**noted)
 
     def start(self, seed: int = 0) -> SeedState:
-        return self.loop.init(self.reward, self.bank, jax.random.key(seed))
+        return self.begin(jax.random.key(seed))
 
     def update(self, state: SeedState, **changes: Any):
         """State, metrics and lesson of one update with some of the numbers changed."""
@@ -202,13 +208,16 @@ def test_the_numbers_of_the_recipe_weigh_and_clip_without_compiling_again(
 
 
 def test_the_bonus_decays_with_the_frames_of_all_lanes_and_the_rate_falls_to_zero(run, begun):
-    state, frames = begun, 0
+    state, frames, actions = begun, 0, []
     for _ in range(3):
         state, metrics, lesson = run.update(state)
         np.testing.assert_allclose(metrics["coefficient"], 0.5 * (1 - 1e-3) ** frames, rtol=1e-5)
         np.testing.assert_allclose(lesson.rate, 1e-3 * (1 - frames / RECIPE.frames), rtol=1e-6)
         assert metrics["learning_rate"] == lesson.rate
         frames += LANES * UNROLL
+        actions.append(lesson.unroll.actions)
+    assert (actions[0] != actions[1]).any()
+    assert len({tuple(jax.random.key_data(s.key).tolist()) for s in (begun, state)}) == 2
     after_the_end = eqx.tree_at(lambda s: s.updates, state, jnp.int32(11))
     assert run.update(after_the_end)[2].rate == 0
     assert run.update(after_the_end, learning_rate_decay="none")[2].rate == jnp.float32(1e-3)
@@ -226,9 +235,9 @@ def test_time_outs_are_ends_like_others(updated):
     np.testing.assert_array_equal(lesson.unroll.terminal, lesson.seen.done)
 
 
-def test_time_outs_can_be_valued_and_the_bonus_can_decay_by_episodes(bank):
+def test_time_outs_can_be_valued_and_the_bonus_can_decay_by_episodes(bank, begun):
     run = Run(bank, timeouts="bootstrap", decay_by="episodes")
-    state, _, lesson = run.update(run.start())
+    state, _, lesson = run.update(begun)
     seen = lesson.seen
     np.testing.assert_array_equal(lesson.unroll.terminal, seen.done)
     np.testing.assert_array_equal(lesson.timeouts.truncated, seen.truncated & ~seen.terminated)
@@ -276,6 +285,28 @@ def test_a_seed_beside_others_is_as_it_is_alone(run):
         np.testing.assert_array_equal(jax.random.key_data(state.key), jax.random.key_data(other.key))
         weights.append(jax.tree.leaves(state.policy)[0])
     assert (weights[0] != weights[1]).any()
+
+
+def test_on_the_bonus_alone_an_agent_learns_to_go_through_the_door():
+    """Two rooms and forty steps: random play stands in the door in every fourth episode or so."""
+    recipe = RECIPE.changed(
+        frames=1_000_000,
+        coefficient=0.2,
+        decay=0.0,
+        extrinsic=0.0,
+        num_envs=16,
+        learning_rate=3e-3,
+        entropy_cost=5e-3,
+    )
+    env = make("MiniGrid-MultiRoom-N2-S4-v0")
+    reward, bank, loop = GoBI(Simulator(env)), fixed_levels(env, seed=0, count=64), loops.loop(env, recipe)
+    row = jax.jit(lambda state: loop.updates(reward, knobs(recipe), bank, state, 50))
+    state, doors = loop.init(reward, bank, jax.random.key(2)), []
+    for _ in range(4):
+        state, metrics = row(state)
+        doors.append(float(metrics["doors"]))
+    assert doors[0] < 0.6
+    assert doors[-1] > 0.8
 
 
 def plain(leaf):

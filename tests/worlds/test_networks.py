@@ -12,7 +12,7 @@ import pytest
 
 from gobi.errors import GobiError
 from gobi.worlds import build, layers, train
-from gobi.worlds.copies import SOURCES, copied, sources
+from gobi.worlds.copies import SOURCES, copied, most_likely, sources
 from gobi.worlds.network import FRONT, accuracy
 from gobi.worlds.pretraining import targets
 
@@ -95,15 +95,27 @@ def test_the_papers_size_has_the_papers_widths(kind, first):
 def test_a_turn_can_be_copied_from_the_side_views(play):
     """With the gates set by hand to the view on the left, every turn to the left is predicted."""
     left = play[np.flatnonzero(play.action == 0)]
-    gates = jnp.zeros((len(left), 1, 49, SOURCES)).at[..., 2].set(1.0)
-    logits = copied(sources(jnp.asarray(left.panorama), views=1), gates)
-    np.testing.assert_array_equal(layers.most_likely(logits)[:, 0].reshape(-1, 7, 7, 3), left.after[:, FRONT])
+    gates = jnp.zeros((len(left), 1, SOURCES, 49)).at[:, :, 2].set(1.0)
+    cells = sources(jnp.asarray(left.panorama), views=1)
+    views = most_likely(jnp.zeros((len(left), 1, 20, 49)), cells, gates)
+    np.testing.assert_array_equal(views[:, 0].reshape(-1, 7, 7, 3), left.after[:, FRONT])
+
+
+def test_the_most_likely_cells_are_the_arg_max_of_all_logits(play):
+    few = play[:16]
+    keys = jax.random.split(jax.random.key(3))
+    drawn = jax.random.normal(keys[0], (16, 2, 20, 49))
+    gates = jax.random.normal(keys[1], (16, 2, SOURCES, 49))
+    cells = sources(jnp.asarray(few.panorama), views=1)
+    logits = jnp.moveaxis(drawn + copied(cells, gates), -1, -2)
+    np.testing.assert_array_equal(most_likely(drawn, cells, gates), layers.most_likely(logits))
 
 
 def test_neighbours_are_sources_in_the_view_itself():
     panorama = np.zeros((1, 4, 7, 7, 3), np.uint8)
     panorama[0, FRONT, 3, 5] = [4, 2, 1]
-    found = np.asarray(sources(jnp.asarray(panorama), views=4)).reshape(4, 7, 7, SOURCES, 3)
+    found = np.asarray(sources(jnp.asarray(panorama), views=4))[0].reshape(3, SOURCES, 4, 7, 7)
+    found = np.moveaxis(found, (0, 1), (-1, -2))
     ahead = 6
     assert found[FRONT, 3, 6, ahead].tolist() == [4, 2, 1]
     assert found[0, 3, 5, FRONT].tolist() == [4, 2, 1]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import gobi
-from gobi.cli import demo, doctor, parity, play, plot, tasks, train
+from gobi.cli import demo, doctor, evaluate, heatmap, parity, play, plot, tasks, train, watch
 from gobi.cli.arguments import UsageError, bind
 from gobi.cli.compiled import keep_compiled
 from gobi.cli.terminal import say, show
@@ -16,6 +16,9 @@ from gobi.errors import GobiError, unknown
 COMMANDS: dict[str, Callable[..., None]] = {
     "train": train.train,
     "resume": train.resume,
+    "evaluate": evaluate.evaluate,
+    "watch": watch.watch,
+    "heatmap": heatmap.heatmap,
     "plot": plot.plot,
     "recipe": train.recipe,
     "demo": demo.demo,

@@ -7,6 +7,7 @@ import functools
 import io
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -15,6 +16,8 @@ from gobi.errors import GobiError
 
 TaskName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
 """A task's id or short name, given without a flag."""
+RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+"""The folder of a run, given without a flag."""
 Switch = tyro.conf.FlagCreatePairsOff[bool]
 """A flag that is off unless it is given."""
 

@@ -32,6 +32,7 @@ def _cpu() -> str:
     described = platform.machine() + platform.processor()
     about = Path("/proc/cpuinfo")
     if about.exists():
+        telling = ("model name", "flags", "Features")
         lines = about.read_text(errors="replace").splitlines()
-        described += "".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
+        described += "".join(sorted({line for line in lines if line.startswith(telling)}))
     return hashlib.sha256(described.encode()).hexdigest()[:12]

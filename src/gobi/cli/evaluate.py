@@ -9,10 +9,9 @@ import numpy as np
 
 from gobi.analysis.evaluation import Evaluation, Score
 from gobi.analysis.evaluation import evaluate as measure
-from gobi.cli.arguments import Switch, at_least
+from gobi.cli.arguments import RunFolder, Switch, at_least
 from gobi.cli.output import progress_bar
 from gobi.cli.terminal import say, show
-from gobi.cli.train import RunFolder
 from gobi.errors import GobiError
 from gobi.training import trained
 from gobi.training.files import disk_errors, to_json, write_whole

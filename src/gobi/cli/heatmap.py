@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 from gobi.analysis import heatmap as drawing
-from gobi.cli.arguments import Switch, at_least
+from gobi.cli.arguments import RunFolder, Switch, at_least
 from gobi.cli.output import progress_bar
 from gobi.cli.terminal import say, show
-from gobi.cli.train import RunFolder
 from gobi.errors import GobiError
 
 HEADINGS = ("frames", "level", "episodes", "visited", "seen", "solved")

@@ -21,9 +21,10 @@ from rich.progress import (
 )
 
 from gobi.analysis import curves
-from gobi.cli.arguments import Switch, TaskName, at_least, check_seed
+from gobi.cli.arguments import RunFolder, Switch, TaskName, at_least, check_seed
 from gobi.cli.output import new_folder
 from gobi.cli.terminal import console, say, show
+from gobi.cli.watch import watch
 from gobi.envs.minigrid import ceilings, registry
 from gobi.errors import MissingExtra
 from gobi.training import recipes, run
@@ -33,7 +34,6 @@ from gobi.training.trainer import Row
 Settings = Annotated[
     tuple[str, ...], tyro.conf.arg(name="set", metavar="FIELD=VALUE"), tyro.conf.UseAppendAction
 ]
-RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
 
 
 def train(
@@ -85,6 +85,8 @@ def train(
     folder = run.Folder(new_folder(out, f"{short}-{plan.recipe.reward}"))
     run.begin(folder, plan)
     _go(folder, plan, checkpoint_seconds=checkpoint_seconds)
+    if not task:
+        _film(folder.path)
 
 
 def resume(
@@ -155,6 +157,14 @@ def _go(
         say(f"stopped and saved: gobi resume {folder.path} goes on from there")
         raise
     _tell(folder, outcome)
+
+
+def _film(folder: Path) -> None:
+    """A newcomer wants to see the agent at once."""
+    try:
+        watch(folder)
+    except MissingExtra as error:
+        say(f"no film: {error}")
 
 
 def _tell(folder: run.Folder, outcome: run.Outcome) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gobi.analysis import film
-from gobi.cli.arguments import Switch, at_least
+from gobi.cli.arguments import RunFolder, Switch, at_least
 from gobi.cli.terminal import say
-from gobi.cli.train import RunFolder
 from gobi.envs.minigrid import render
 from gobi.errors import GobiError, require
 from gobi.training import trained

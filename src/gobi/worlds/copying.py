@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Float32, Integer, Key, UInt8
 
 from gobi.envs.minigrid.rules import NUM_ACTIONS
 from gobi.worlds import layers
-from gobi.worlds.copies import SOURCES, copied, sources
+from gobi.worlds.copies import SOURCES, copied, most_likely, sources
 from gobi.worlds.layers import ConvStack, Linear
 from gobi.worlds.network import ActionLinear, Network, Settings, Size, action_linear, action_rows
 
@@ -23,7 +23,7 @@ class Encoded(NamedTuple):
     """What all actions share: the features' part of the first layer, and the cells to copy from."""
 
     features: Float[Array, "n units"]
-    cells: UInt8[Array, "n cells 8 3"]
+    cells: UInt8[Array, "n 3 8 cells"]
 
 
 class Trunk(eqx.Module):
@@ -66,13 +66,30 @@ class Painter(eqx.Module):
         self,
         features: Float[Array, "n a units"],
         actions: Integer[Array, "n a"],
-        cells: UInt8[Array, "n cells 8 3"],
+        cells: UInt8[Array, "n 3 8 cells"],
     ) -> Float32[Array, "n a cells 20"]:
         """Logits of object, colour and state."""
-        drawn = self.draw(features).reshape(*actions.shape, -1, layers.ALL_CLASSES)
+        drawn, gates = self._strokes(features, actions)
+        return jnp.moveaxis(drawn + copied(cells, gates), -1, -2).astype(jnp.float32)
+
+    def best(
+        self,
+        features: Float[Array, "n a units"],
+        actions: Integer[Array, "n a"],
+        cells: UInt8[Array, "n 3 8 cells"],
+    ) -> UInt8[Array, "n a cells 3"]:
+        """The most likely object, colour and state."""
+        # Without the barrier the compiler works biases and scales out again for each of the 160 uses of a gate.
+        drawn, gates = jax.lax.optimization_barrier(self._strokes(features, actions))
+        return most_likely(drawn, cells, gates)
+
+    def _strokes(
+        self, features: Float[Array, "n a units"], actions: Integer[Array, "n a"]
+    ) -> tuple[Float[Array, "n a 20 cells"], Float[Array, "n a 8 cells"]]:
+        """What is drawn, and the gates of what could be copied."""
+        drawn = self.draw(features).reshape(*actions.shape, layers.ALL_CLASSES, -1)
         gates = GATE_SCALE * (self.gates(features) + action_rows(self.by_action, actions))
-        gates = gates.reshape(*actions.shape, -1, SOURCES)
-        return (drawn + copied(cells, gates)).astype(jnp.float32)
+        return drawn, gates.reshape(*actions.shape, SOURCES, -1)
 
 
 class Copying(Network):
@@ -100,7 +117,7 @@ class Copying(Network):
     ) -> UInt8[Array, "n a views 7 7 3"]:
         """The most likely class of each cell and channel."""
         del keys, noise
-        best = layers.most_likely(self._logits(encoded, actions))
+        best = self.painter.best(self.trunk(encoded.features, actions), actions, encoded.cells)
         return best.reshape(*actions.shape, self.views, 7, 7, 3)
 
     def loss(
@@ -112,11 +129,9 @@ class Copying(Network):
     ) -> Float32[Array, " n"]:
         """Cross-entropy in nats, summed over the cells and channels of the view."""
         del key
-        logits = self._logits(self.encode(panorama), action[:, None])[:, 0]
+        encoded, actions = self.encode(panorama), action[:, None]
+        logits = self.painter(self.trunk(encoded.features, actions), actions, encoded.cells)[:, 0]
         return -layers.log_likelihood(logits, target.reshape(len(target), -1, 3)).sum(axis=-1)
-
-    def _logits(self, encoded: Encoded, actions: Integer[Array, "n a"]) -> Float32[Array, "n a cells 20"]:
-        return self.painter(self.trunk(encoded.features, actions), actions, encoded.cells)
 
 
 def copying(key: Key[Array, ""], settings: Settings, size: Size) -> Copying:

@@ -63,7 +63,7 @@ class Generative(Network):
         shape = prior.shape[1:]
         gumbel = jax.vmap(lambda key: jax.random.gumbel(key, shape))(keys)
         z = _chosen(prior + noise[:, None, None] * gumbel)
-        best = layers.most_likely(self._logits(features, z, actions, encoded.cells))
+        best = self.painter.best(self._known(features, z), actions, encoded.cells)
         return best.reshape(*actions.shape, self.views, 7, 7, 3)
 
     def loss(
@@ -124,8 +124,11 @@ class Generative(Network):
         return jax.nn.logsumexp(weights, axis=0) - jnp.log(samples)
 
     def _logits(self, features, z, actions, cells) -> Float32[Array, "n a cells 20"]:
-        known = features + self.latent(z.reshape(*z.shape[:-2], -1))
-        return self.painter(jax.nn.relu(known), actions, cells)
+        return self.painter(self._known(features, z), actions, cells)
+
+    def _known(self, features: Float[Array, "n a units"], z: Latent) -> Float[Array, "n a units"]:
+        """What the panorama, the action and the latent tell together."""
+        return jax.nn.relu(features + self.latent(z.reshape(*z.shape[:-2], -1)))
 
     def _distribution(self, logits: Float[Array, "*batch latents"]) -> Latent:
         shaped = logits.astype(jnp.float32).reshape(*logits.shape[:-1], VARIABLES, CLASSES)
