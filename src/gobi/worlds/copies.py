@@ -54,7 +54,7 @@ def most_likely(
     cells: UInt8[Array, "n 3 8 cells"],
     gates: Float[Array, "n a 8 cells"],
 ) -> UInt8[Array, "n a cells 3"]:
-    """The arg-max of drawn and copied logits together, class by class, so that they are never written down."""
+    """The arg-max of drawn and copied logits together, class by class: they are never written down."""
     channels, place = [], 0
     for channel, size in enumerate(layers.CLASSES):
         largest = best = None

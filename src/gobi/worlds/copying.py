@@ -79,7 +79,7 @@ class Painter(eqx.Module):
         cells: UInt8[Array, "n 3 8 cells"],
     ) -> UInt8[Array, "n a cells 3"]:
         """The most likely object, colour and state."""
-        # Without the barrier the compiler works biases and scales out again for each of the 160 uses of a gate.
+        # Without the barrier a compiler may work biases and scales out again for each use of a gate.
         drawn, gates = jax.lax.optimization_barrier(self._strokes(features, actions))
         return most_likely(drawn, cells, gates)
 
