@@ -27,9 +27,8 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.9, help="of the best known return")
     parser.add_argument("--threshold", type=float, help="instead: a return")
     options = parser.parse_args()
-    print(
-        "| task | reward, recipe | seeds | return at the end | best known | reached | million frames | minutes |"
-    )
+    names = ("task", "reward, recipe", "seeds", "at the end", "best known", "reached", "million frames")
+    print(f"| {' | '.join(names)} | minutes |")
     print("|---|---|--:|--:|--:|--:|--:|--:|")
     for file in sorted(options.folder.rglob("metrics.csv")):
         card = json.loads((file.parent / "card.json").read_text())

@@ -1,0 +1,96 @@
+"""`gobi train`, `resume` and `recipe` as a user meets them: mostly what wrong input gets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gobi.cli import train
+from gobi.training import recipes, run
+
+TINY = [
+    "--set", "num_envs=4", "--set", "unroll=5", "--set", "bank=512", "--set", "snapshots=1", "--frames", "40",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["train", "KeyCoridorS3R3"], "did you mean MiniGrid-KeyCorridorS3R3-v0"),
+        (["train", "DoorKey-5x5", "--recipe", "as_writen"], "did you mean as_written"),
+        (["train", "DoorKey-5x5", "--reward", "rdn"], "rdn"),
+        (["train", "DoorKey-5x5", "--set", "coeficient=1"], "did you mean coefficient"),
+        (["train", "DoorKey-5x5", "--set", "coefficient"], "FIELD=VALUE"),
+        (["train", "DoorKey-5x5", "--set", "counts=mine"], "counts must be one of per_env, shared"),
+        (["train", "DoorKey-5x5", "--frames", "many"], "frames must be of type int"),
+        (["train", "DoorKey-5x5", "--frames", "0"], "frames must be at least 1"),
+        (["train", "DoorKey-5x5", "--seed", "-1"], "--seed must be at least 0"),
+        (["train", "DoorKey-5x5", "--seeds", "0"], "--seeds must be at least 1"),
+        (["resume", "nowhere"], "not the folder of a run"),
+        (["evaluate", "nowhere"], "nowhere"),
+        (["recipe", "Nothing-At-All"], "unknown task"),
+    ],
+)
+def test_wrong_input_gets_one_line_that_helps(gobi_command, words, told):
+    code, out, err = gobi_command(*words)
+    assert code != 0
+    assert told in err
+    assert err.count("\n") == 1
+    assert not Path("runs").exists(), out
+
+
+def test_a_recipe_is_printed_whole_and_can_be_read_again(gobi_command):
+    code, out, _ = gobi_command("recipe", "KeyCorridorS3R3", "--recipe", "as_coded", "--set", "frames=1e6")
+    assert code == 0
+    expected = recipes.recipe("KeyCorridorS3R3", "as_coded", frames=1_000_000)
+    assert json.loads(out) == json.loads(expected.to_json())
+
+
+def test_a_run_ends_with_a_table_and_says_where_things_lie_and_is_not_run_twice(gobi_command):
+    words = ["train", "DoorKey-5x5", "--reward", "count", "--seeds", "2", "--out", "mine", *TINY]
+    code, out, err = gobi_command(*words)
+    assert code == 0, err
+    assert "seed" in out
+    assert "best known" in out
+    assert "mine/metrics.csv" in out
+    assert json.loads(Path("mine/card.json").read_text())["privileged"] == []
+    code, out, _ = gobi_command("resume", "mine")
+    assert (code, "is finished" in out) == (0, True)
+    code, _, err = gobi_command("train", "DoorKey-5x5", "--out", "mine", *TINY)
+    assert code == 1
+    assert "already in use" in err
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(gobi_command, monkeypatch):
+    real = run._Run._log
+
+    def interrupted(self, row, took):
+        real(self, row, took)
+        self.stopping = True
+
+    monkeypatch.setattr(run._Run, "_log", interrupted)
+    words = ["train", "DoorKey-5x5", "--reward", "none", "--out", "mine", *TINY]
+    code, out, _ = gobi_command(*words)
+    assert code == 130
+    assert "gobi resume mine" in out
+    monkeypatch.undo()
+    assert gobi_command("resume", "mine")[0] == 0
+    assert run.finished(run.Folder(Path("mine")), run.planned(run.Folder(Path("mine"))))
+
+
+def test_a_cpu_gets_the_compact_network_unless_told_otherwise():
+    assert train.choose("DoorKey-5x5", "gobi", {}).network == "compact"
+    assert train.choose("DoorKey-5x5", "gobi", {"network": "paper"}).network == "paper"
+    assert train.choose("DoorKey-5x5", "as_coded", {}).network == "coded"
+    assert train.choose("", "gobi", {}).network == "compact"
+
+
+def test_deterministic_sets_xla_s_flag_once(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_dump_to=x")
+    train.make_deterministic()
+    train.make_deterministic()
+    import os
+
+    assert os.environ["XLA_FLAGS"] == "--xla_dump_to=x --xla_gpu_deterministic_ops=true"

@@ -1,0 +1,106 @@
+"""Every option of a recipe reaches the compiled loop, and rows say what went on."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+import gobi
+from gobi.errors import GobiError
+from gobi.training import assembly, recipes, trainer
+from gobi.training.recipe import Recipe
+from gobi.training.trainer import Trainer
+from gobi.worlds import from_settings
+
+TASK = "MiniGrid-DoorKey-5x5-v0"
+TINY = {
+    "network": "compact",
+    "model_size": "compact",
+    "num_envs": 4,
+    "unroll": 5,
+    "bank": 512,
+    "count_room": 64,
+}
+
+OPTIONS = {
+    "real, three steps": {"world": "real", "steps": 3},
+    "learned, two steps": {"steps": 2},
+    "sampled actions": {"sampled_actions": 10},
+    "generative": {"model": "generative", "model_samples": 2},
+    "online": {"world_mode": "online"},
+    "fine-tuned": {"world_mode": "finetuned"},
+    "SimHash": {"hash": "simhash"},
+    "shared counts": {"counts": "shared"},
+    "bootstrap": {"timeouts": "bootstrap"},
+    "bfloat16": {"precision": "bfloat16"},
+    "R1": {"reward": "r1"},
+    "R2": {"reward": "r2"},
+    "R3": {"reward": "r3"},
+    "none": {"reward": "none"},
+    "no task": {"extrinsic": 0.0},
+}
+
+
+def made(recipe: Recipe) -> Trainer:
+    network = None
+    if recipe.imagines and recipe.world == "learned":
+        network = from_settings(assembly.model_settings(recipe), jax.random.key(0))
+    return Trainer(recipe, network)
+
+
+def traced(recipe: Recipe):
+    """The shapes of one interval: everything is followed through, nothing is computed."""
+    own = made(recipe)
+    before = own.shapes((0,), ())
+    after, row = jax.eval_shape(own._many_updates, own.reward, own.knobs, before.bank, before.state)
+    return before.state, after, row
+
+
+@pytest.mark.parametrize("changes", OPTIONS.values(), ids=OPTIONS.keys())
+def test_every_option_reaches_the_loop_and_leaves_the_state_in_shape(changes):
+    before, after, row = traced(recipes.recipe(TASK, **{**TINY, **changes}))
+    same = jax.tree.map(lambda a, b: (a.shape, a.dtype) == (b.shape, b.dtype), before, after)
+    assert all(jax.tree.leaves(same))
+    assert {"return", "policy_loss", "bonus"} <= set(row)
+
+
+@pytest.mark.parametrize("name", ["as_written", "as_coded"])
+def test_the_paper_s_recipes_run(name):
+    own = made(recipes.recipe(TASK, name, **TINY))
+    progress, row = own.advance(own.start((5,)))
+    trainer.check_finite(row, (5,), 20)
+    assert int(progress.state.updates[0]) == own.recipe.updates_per_row
+
+
+def test_a_privileged_input_is_told():
+    assert assembly.privileges(recipes.recipe(TASK)) == ("panorama",)
+    assert assembly.privileges(recipes.recipe(TASK, world="real")) == ("simulator",)
+    assert assembly.privileges(recipes.recipe(TASK, reward="count")) == ()
+
+
+def test_a_memory_grows_when_it_is_half_full_or_dropped_a_code():
+    own = made(recipes.recipe(TASK, reward="none", **TINY))
+    calm = {"load/lifelong": np.array([0.4]), "dropped/lifelong": np.array([3.0])}
+    assert own.crowded(calm, before=calm) == frozenset()
+    assert own.crowded({**calm, "load/lifelong": np.array([0.6])}, before=calm) == {"lifelong"}
+    assert own.crowded({**calm, "dropped/lifelong": np.array([4.0])}, before=calm) == {"lifelong"}
+
+
+@pytest.mark.parametrize("name", ["policy_loss", "bonus"])
+def test_the_quantity_that_is_not_a_number_is_named_with_its_seed(name):
+    row = {name: np.array([0.0, np.nan]), "reward_is_finite": np.ones(2)}
+    with pytest.raises(
+        GobiError, match=f"seed 8: the {name.replace('_', ' ')} became nan before frame 3,200"
+    ):
+        trainer.check_finite(row, (7, 8), 3200)
+
+
+def test_a_reward_that_is_not_finite_is_named():
+    row = {"reward_is_finite": np.array([1.0, 0.99])}
+    with pytest.raises(GobiError, match="seed 8: the total reward became nan"):
+        trainer.check_finite(row, (7, 8), 3200)
+
+
+def test_the_task_of_a_trainer_is_that_of_its_recipe():
+    assert made(recipes.recipe(TASK, reward="none", **TINY)).env == gobi.make(TASK)
