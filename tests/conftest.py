@@ -25,6 +25,8 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+# With two cores, computations that wait for each other in XLA's thread pool can wait for ever.
+jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 HEADINGS = ">v<^"
 LEGEND = {

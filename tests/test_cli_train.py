@@ -75,7 +75,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(gobi_command, monkeypatch):
     code, out, _ = gobi_command(*words)
     assert code == 130
     assert "gobi resume mine" in out
-    monkeypatch.undo()
+    monkeypatch.setattr(run._Run, "_log", real)
     assert gobi_command("resume", "mine")[0] == 0
     assert run.finished(run.Folder(Path("mine")), run.planned(run.Folder(Path("mine"))))
 
