@@ -97,7 +97,8 @@ def test_numbers_out_of_range_and_settings_that_contradict_each_other_are_refuse
     ],
 )
 def test_what_lies_on_the_edge_is_allowed(changes):
-    basic(**changes)
+    made = basic(**changes)
+    assert {name: getattr(made, name) for name in changes} == changes
 
 
 @pytest.mark.parametrize(

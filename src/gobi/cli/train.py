@@ -80,7 +80,7 @@ def train(
     given |= read_settings([f"frames={frames}"] if frames else [])
     given |= {} if extrinsic is None else read_settings([f"extrinsic={extrinsic}"])
     given |= {"network": network} if network else {}
-    plan = run.Plan(choose(task, recipe, given), tuple(run.seeds_of(seed, seeds)), deterministic)
+    plan = run.Plan(choose(task, recipe, given), tuple(range(seed, seed + seeds)), deterministic)
     short = registry.short(plan.recipe.task)
     folder = run.Folder(new_folder(out, f"{short}-{plan.recipe.reward}"))
     run.begin(folder, plan)

@@ -247,16 +247,9 @@ def _parsed(name: str, value: str, hint: Any) -> Any:
         raise GobiError(f"{name} must be true or false, got '{value}'")
     try:
         # 8e6 is a whole number to everybody but int().
-        number = (
-            hint(value)
-            if hint is not int
-            else int(value.replace("_", ""))
-            if _plain(value)
-            else _whole(value)
-        )
+        return hint(value) if hint is not int or _plain(value) else _whole(value)
     except (ValueError, OverflowError):
         raise GobiError(f"{name} must be of type {hint.__name__}, got '{value}'") from None
-    return number
 
 
 def _plain(value: str) -> bool:

@@ -6,7 +6,6 @@ import dataclasses
 import json
 import signal
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -348,8 +347,3 @@ def finished(folder: Folder, plan: Plan) -> bool:
     """Whether the run has come to its end."""
     last = checkpoints.latest(folder.checkpoints)
     return last is not None and checkpoints.facts(last)["updates"] >= plan.recipe.updates
-
-
-def seeds_of(first: int, count: int) -> Sequence[int]:
-    """The seeds S .. S + N - 1."""
-    return range(first, first + count)

@@ -4,7 +4,7 @@ Most of the next view can be seen before the step: a turn brings up another of t
 moves the front one down by a cell. So a network need not draw a cell: it may point to where it comes from.
 
 Everything here has the cells of a view along its last axis: what is done to all of them alike then runs over
-memory in a row, nine times as fast on a CPU as with the classes last.
+memory in a row, which is much faster on a CPU than with the classes last.
 """
 
 from __future__ import annotations
