@@ -208,16 +208,16 @@ def _with_trained_world(reward: Reward, state: Any, agents: Trained, seed: int) 
 def _imagine(reach: Reachability, state: Any, seen: Views, transitions: Transition) -> dict[str, Array]:
     """What the reward imagines from each state, with its own draws, and the codes of that."""
     first = jnp.arange(len(transitions.action))[:, None] == 0
-    keys = reach._keys(state, first, which=0)[:, 0]
+    keys = reach.draws(state, first, which=0)[:, 0]
     # Departure credit never counts an episode's last state; arrival credit has other draws after the first.
     if reach.credit == "arrival":
-        keys = jnp.concatenate([keys[:1], reach._keys(state, first, which=1)[:, 0]])
+        keys = jnp.concatenate([keys[:1], reach.draws(state, first, which=1)[:, 0]])
     rows = {name: jax.tree.map(lambda part: part[: len(keys), 0], seen[name]) for name in reach.reads}
     imagined, valid = reach.world.imagine(state.world, keys, rows)
-    codes = reach._code(jnp.concatenate([rows["observation"][:, None], imagined], axis=1))
+    codes = reach.code(jnp.concatenate([rows["observation"][:, None], imagined], axis=1))
     counted = jnp.concatenate([jnp.ones((len(keys), 1), bool), valid], axis=1)
     if state.executed is not None:
-        _, allowed = reach._not_executed(state, transitions, first, codes[1:, None, 0])
+        _, allowed = reach.not_executed(state, transitions, first, codes[1:, None, 0])
         counted = counted.at[1:].set(counted[1:] & allowed[:, 0])
     return {"imagined": imagined, "codes": codes, "counted": counted}
 

@@ -134,18 +134,18 @@ class Reachability(Reward):
     def _departures(
         self, state: Reachable, transitions: Transition, first: Bool[Array, "time envs"]
     ) -> tuple[Reachable, Int32[Array, "time envs"]]:
-        codes, valid = self._within_reach(state, transitions.before, self._keys(state, first, which=0))
+        codes, valid = self._within_reach(state, transitions.before, self.draws(state, first, which=0))
         memory, new = episodic.insert(state.memory, codes, valid, first)
         return eqx.tree_at(lambda s: s.memory, state, memory), jnp.sum(new, axis=-1, dtype=jnp.int32)
 
     def _arrivals(
         self, state: Reachable, transitions: Transition, first: Bool[Array, "time envs"]
     ) -> tuple[Reachable, Int32[Array, "time envs"]]:
-        codes, valid = self._within_reach(state, transitions.after, self._keys(state, first, which=1))
+        codes, valid = self._within_reach(state, transitions.after, self.draws(state, first, which=1))
         if state.executed is not None:
-            state, allowed = self._not_executed(state, transitions, first, codes[:, :, 0])
+            state, allowed = self.not_executed(state, transitions, first, codes[:, :, 0])
             valid = valid & allowed
-        starts, real = self._where(first, state, transitions.before, self._keys(state, first, which=0))
+        starts, real = self._where(first, state, transitions.before, self.draws(state, first, which=0))
         # At each time first the start of an episode, if there is one, then what the step led to.
         time, envs = first.shape
         both = jnp.stack([starts, codes], axis=1).reshape(2 * time, *codes.shape[1:])
@@ -155,7 +155,7 @@ class Reachability(Reward):
         growth = jnp.sum(new[1::2], axis=-1, dtype=jnp.int32)
         return eqx.tree_at(lambda s: s.memory, state, memory), growth
 
-    def _not_executed(
+    def not_executed(
         self,
         state: Reachable,
         transitions: Transition,
@@ -164,7 +164,7 @@ class Reachability(Reward):
     ) -> tuple[Reachable, Bool[Array, "time envs codes"]]:
         """Which codes the rule leaves: one's own, and predictions before the first action executed here."""
         assert state.executed is not None
-        left = self._code(transitions.before["observation"])
+        left = self.code(transitions.before["observation"])
         done, masks = executed.query_and_add(state.executed, arrived, left, transitions.action, first)
         actions = jnp.array(self.world.actions, jnp.uint32)
         # All actions up to and including this one, in the order in which they are imagined.
@@ -173,7 +173,7 @@ class Reachability(Reward):
         own = jnp.ones((*allowed.shape[:2], 1), bool)
         return eqx.tree_at(lambda s: s.executed, state, done), jnp.concatenate([own, allowed], axis=-1)
 
-    def _keys(self, state: Reachable, first: Bool[Array, "time envs"], which: int) -> Key[Array, "time envs"]:
+    def draws(self, state: Reachable, first: Bool[Array, "time envs"], which: int) -> Key[Array, "time envs"]:
         """One key for each step and environment: the same whether steps come singly or as a rollout."""
         time, envs = first.shape
         steps = state.steps + jnp.arange(time)
@@ -192,7 +192,7 @@ class Reachability(Reward):
         imagined, valid = self.world.imagine(state.world, keys.reshape(-1), rows)
         everything = jnp.concatenate([rows["observation"][:, None], imagined], axis=1)
         real = jnp.concatenate([jnp.ones((len(valid), 1), bool), valid], axis=1)
-        codes = self._code(everything)
+        codes = self.code(everything)
         return codes.reshape(*batch, -1, 2), real.reshape(*batch, -1)
 
     def _where(
@@ -228,7 +228,8 @@ class Reachability(Reward):
         _, codes, valid = jax.lax.while_loop(more, imagine, (jnp.int32(0), *nothing))
         return codes.reshape(*wanted.shape, width, 2), valid.reshape(*wanted.shape, width)
 
-    def _code(self, observation: Any) -> UInt32[Array, "*batch 2"]:
+    def code(self, observation: Any) -> UInt32[Array, "*batch 2"]:
+        """The codes of observations, movable objects taken out first if they are to be."""
         seen = erase_movable(observation) if self.erase else observation
         return exact(seen) if self.hash is None else self.hash(seen)
 
