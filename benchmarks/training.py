@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import dataclasses
 import itertools
 import statistics
 import time
@@ -49,7 +50,8 @@ def main() -> None:
     print(f"{options.task}, network {options.network}, {jax.devices()[0].device_kind}")
     rows = []
     for seeds, reward, precision in itertools.product(options.seeds, options.rewards, options.precisions):
-        row = measure(options, seeds, reward, precision)
+        case = Case(options.task, options.network, options.model, options.model_size, reward, precision)
+        row = measure(case, seeds, options.updates, options.repeats, options.parts)
         rows.append(row)
         print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
     if options.csv:
@@ -59,51 +61,73 @@ def main() -> None:
             writer.writerows(rows)
 
 
-def measure(options: argparse.Namespace, seeds: int, reward_name: str, precision: str) -> dict[str, Any]:
-    """One case: steps per second in total, milliseconds per update, and the parts if asked for."""
-    env = gobi.make(options.task)
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """What is timed; `reward` is none, gobi (the learned world) or real (the simulator)."""
+
+    task: str
+    network: str
+    model: str
+    model_size: str
+    reward: str
+    precision: str
+
+
+def begin(case: Case, seeds: int) -> tuple[loops.Loop, tuple[Any, ...]]:
+    """The loop, and reward, knobs, bank and state for it."""
+    env = gobi.make(case.task)
     recipe = find_recipe(
-        options.task,
-        network=options.network,
-        precision=precision,
-        reward="none" if reward_name == "none" else "gobi",
-        world="real" if reward_name == "real" else "learned",
-        model=options.model,
-        model_size=options.model_size,
+        case.task,
+        network=case.network,
+        precision=case.precision,
+        reward="none" if case.reward == "none" else "gobi",
+        world="real" if case.reward == "real" else "learned",
+        model=case.model,
+        model_size=case.model_size,
     )
     settings = assembly.model_settings(recipe)
-    network = from_settings(settings, jax.random.key(0)) if reward_name == "gobi" else None
+    network = from_settings(settings, jax.random.key(0)) if case.reward == "gobi" else None
     reward = assembly.reward(recipe, env, network)
     loop, knobs = loops.loop(env, recipe), loops.knobs(recipe)
     banks = [make_bank(env, seed, recipe.bank) for seed in range(seeds)]
     bank = jax.tree.map(lambda *parts: jnp.stack(parts), *banks)
     keys = jax.vmap(jax.random.key)(jnp.arange(seeds))
     state = jax.jit(jax.vmap(lambda bank, key: loop.init(reward, bank, key)))(bank, keys)
+    return loop, (reward, knobs, bank, state)
 
-    def updates(reward, knobs, bank, state):
-        return jax.vmap(lambda bank, state: loop.updates(reward, knobs, bank, state, options.updates))(
-            bank, state
-        )
 
+def several(loop: loops.Loop, updates: int) -> Callable[..., Any]:
+    """Some updates of all seeds as one function of reward, knobs, bank and state."""
+
+    def run(reward, knobs, bank, state):
+        return jax.vmap(lambda bank, state: loop.updates(reward, knobs, bank, state, updates))(bank, state)
+
+    return run
+
+
+def measure(case: Case, seeds: int, updates: int, repeats: int, in_parts: bool) -> dict[str, Any]:
+    """One case: steps per second in total, milliseconds per update, and the parts if asked for."""
+    loop, (reward, knobs, bank, state) = begin(case, seeds)
     begun = time.perf_counter()
-    compiled = jax.jit(updates, donate_argnums=3).lower(reward, knobs, bank, state).compile()
+    run = jax.jit(several(loop, updates), donate_argnums=3)
+    compiled = run.lower(reward, knobs, bank, state).compile()
     compiling = time.perf_counter() - begun
     times = []
-    for _ in range(options.repeats + 1):
+    for _ in range(repeats + 1):
         begun = time.perf_counter()
         state, metrics = compiled(reward, knobs, bank, state)
         jax.block_until_ready(metrics)
         times.append(time.perf_counter() - begun)
-    each = statistics.median(times[1:]) / options.updates
+    each = statistics.median(times[1:]) / updates
     row: dict[str, Any] = {
         "seeds": seeds,
-        "reward": reward_name,
-        "precision": precision,
-        "steps_per_second": round(seeds * recipe.frames_per_update / each),
+        "reward": case.reward,
+        "precision": case.precision,
+        "steps_per_second": round(seeds * loop.frames_per_update / each),
         "ms_per_update": round(1000 * each, 2),
         "compile_seconds": round(compiling, 1),
     }
-    if options.parts:
+    if in_parts:
         row |= parts(loop, reward, knobs, bank, state)
     return row
 
