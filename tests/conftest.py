@@ -18,6 +18,8 @@ import pytest
 from gobi import cli
 from gobi.envs.minigrid import State, cells, make, numbered_levels
 
+# Tests compile much and compute little: less work for LLVM halves their time. Heeded before the first computation.
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0".strip()
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     # One folder for all workers and the processes that tests start: what one has compiled, the others load.
     CACHE = tempfile.mkdtemp(prefix="gobi-tests-")
@@ -25,8 +27,6 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-# With two cores, computations that wait for each other in XLA's thread pool can wait for ever.
-jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 HEADINGS = ">v<^"
 LEGEND = {

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import gobi
 from gobi.cli import demo, doctor, evaluate, heatmap, parity, play, plot, tasks, train, watch
 from gobi.cli.arguments import UsageError, bind
-from gobi.cli.compiled import keep_compiled, one_at_a_time
+from gobi.cli.compiled import keep_compiled
 from gobi.cli.terminal import say, show
 from gobi.errors import GobiError, unknown
 
@@ -69,7 +69,6 @@ def _run(words: list[str]) -> None:
     if name not in COMMANDS:
         raise UsageError(f"{unknown('command', name, COMMANDS)} (see gobi --help)")
     command = bind(COMMANDS[name], rest, program=f"gobi {name}")
-    one_at_a_time()
     keep_compiled()
     command()
 

@@ -1,4 +1,4 @@
-"""How commands use JAX: compiled programs are kept, and a CPU works off one computation after the other."""
+"""Compiled programs are kept from one command to the next."""
 
 from __future__ import annotations
 
@@ -8,14 +8,6 @@ import platform
 from pathlib import Path
 
 import jax
-
-
-def one_at_a_time() -> None:
-    """Computations on a CPU run in the thread that asks for them. Heeded only before the first one.
-
-    Side by side, they can wait for each other for ever in XLA's thread pool on a machine with two cores.
-    """
-    jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 def keep_compiled() -> None:

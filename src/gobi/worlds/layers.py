@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, UInt8
 
+from gobi.initial import orthogonal
+
 CLASSES = (11, 6, 3)
 """Objects, colours and door states: the legal values of the three channels of a cell."""
 ALL_CLASSES = sum(CLASSES)
@@ -43,7 +45,7 @@ def torch_linear(key: Key[Array, ""], inputs: int, outputs: int) -> Linear:
 
 def orthogonal_linear(key: Key[Array, ""], inputs: int, outputs: int, gain: float = RELU_GAIN) -> Linear:
     """Orthogonal weights, zero bias."""
-    return Linear(jax.nn.initializers.orthogonal(gain)(key, (inputs, outputs)), jnp.zeros(outputs))
+    return Linear(orthogonal(key, inputs, outputs, gain), jnp.zeros(outputs))
 
 
 class Conv3x3(eqx.Module):

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Key, Num
 
+from gobi.initial import orthogonal
+
 RELU_GAIN = float(np.sqrt(2.0))
 
 
@@ -63,8 +65,7 @@ class Linear(eqx.Module):
 
 def linear(key: Key[Array, ""], inputs: int, outputs: int, gain: float = 1.0) -> Linear:
     """Orthogonal weights and zero biases."""
-    weight = jax.nn.initializers.orthogonal(gain)(key, (inputs, outputs), jnp.float32)
-    return Linear(weight, jnp.zeros(outputs))
+    return Linear(orthogonal(key, inputs, outputs, gain), jnp.zeros(outputs))
 
 
 def patches(x: Num[Array, "rows w h c"], stride: int, border: int) -> Num[Array, "rows w2 h2 9 c"]:
