@@ -21,9 +21,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.extend import core
-
 import training  # beside this file
+from jax.extend import core
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ import pytest
 from gobi import cli
 from gobi.envs.minigrid import State, cells, make, numbered_levels
 
-# Tests compile much and compute little: less work for LLVM halves their time. Heeded before the first computation.
+# Tests compile much and compute little. Heeded only before the first computation.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0".strip()
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     # One folder for all workers and the processes that tests start: what one has compiled, the others load.
