@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Float32, Integer, Key, UInt8
 
-from gobi.worlds import layers
-from gobi.worlds.layers import ConvStack, Linear
+from gobi.networks import layers, symbols
+from gobi.networks.layers import ConvStack, Linear
 from gobi.worlds.network import ActionLinear, Network, Settings, Size, action_linear, normals
 
 SMALL_NOISE = 4
@@ -39,7 +39,7 @@ class Coded(Network):
     def encode(self, panorama: UInt8[Array, "n 4 7 7 3"]) -> Float[Array, "n units"]:
         """The features' part of the first joint layer."""
         dtype = self.joint.action.dtype
-        views = layers.encode_views(panorama, self.settings.inputs, dtype)
+        views = symbols.encode_views(panorama, self.settings.inputs, dtype)
         features = self.extractor(views)
         return self.joint.features(features.reshape(len(panorama), -1))
 
@@ -61,7 +61,7 @@ class Coded(Network):
         extra = small_mean + jnp.exp(small_log_variance / 2) * small.astype(mean.dtype)
         z = jnp.concatenate([z, extra], axis=-1)
         decoded = [last(jax.nn.relu(middle(jax.nn.relu(start(z))))) for start, middle, last in self.decoders]
-        shaped = [part.reshape(*part.shape[:-1], self.views * layers.CELLS, -1) for part in decoded]
+        shaped = [part.reshape(*part.shape[:-1], self.views * symbols.CELLS, -1) for part in decoded]
         return jnp.concatenate(shaped, axis=-1).astype(jnp.float32)
 
     def predict(
@@ -72,7 +72,7 @@ class Coded(Network):
         noise: Float32[Array, " a"],
     ) -> UInt8[Array, "n a views 7 7 3"]:
         """Arg-max over the classes of each cell and channel."""
-        best = layers.most_likely(self.logits(encoded, actions, keys, noise))
+        best = symbols.most_likely(self.logits(encoded, actions, keys, noise))
         return best.reshape(*actions.shape, self.views, 7, 7, 3)
 
     def loss(
@@ -85,7 +85,7 @@ class Coded(Network):
         """Binary cross-entropy with the one-hot target, summed over cells and classes."""
         keys = jax.random.split(key, len(action))
         logits = self.logits(self.encode(panorama), action[:, None], keys, jnp.ones(1))
-        wanted = layers.one_hot(target).reshape(logits.shape)
+        wanted = symbols.one_hot(target).reshape(logits.shape)
         return optax.sigmoid_binary_cross_entropy(logits, wanted).sum(axis=(1, 2, 3))
 
     def _noise(self, keys, actions: int, width: int, noise):
@@ -98,7 +98,7 @@ class Coded(Network):
 def coded(key: Key[Array, ""], settings: Settings, size: Size) -> Coded:
     """A new network: orthogonal feature extractor, PyTorch's default elsewhere."""
     keys = jax.random.split(key, 7)
-    channels = layers.input_channels(settings.inputs)
+    channels = symbols.input_channels(settings.inputs)
     latent = size.width // 2
     views = 4 if settings.predicts == "panorama" else 1
     small_sizes = ((latent, SMALL_HIDDEN), (SMALL_HIDDEN, SMALL_HIDDEN), (SMALL_HIDDEN, 2 * SMALL_NOISE))
@@ -112,8 +112,8 @@ def coded(key: Key[Array, ""], settings: Settings, size: Size) -> Coded:
         hidden=layers.orthogonal_linear(keys[2], size.width, size.width),
         small=(one, two, three),
         decoders=tuple(
-            _decoder(k, latent + SMALL_NOISE, size, views * layers.CELLS * classes)
-            for k, classes in zip(keys[4:], layers.CLASSES, strict=True)
+            _decoder(k, latent + SMALL_NOISE, size, views * symbols.CELLS * classes)
+            for k, classes in zip(keys[4:], symbols.CLASSES, strict=True)
         ),
         settings=settings,
     )

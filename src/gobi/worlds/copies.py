@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
-from gobi.worlds import layers
+from gobi.networks import symbols
 from gobi.worlds.network import FRONT
 
 SOURCES = 8
@@ -30,7 +30,7 @@ def sources(panorama: UInt8[Array, "n 4 7 7 3"], views: int) -> UInt8[Array, "n 
         neighbours = [itself[:, :-2, 1:-1], itself[:, 2:, 1:-1], itself[:, 1:-1, :-2], itself[:, 1:-1, 2:]]
         found.append(jnp.stack([*(panorama[:, other] for other in range(4)), *neighbours], axis=1))
     every = jnp.stack(found, axis=2)
-    return jnp.moveaxis(every, -1, 1).reshape(len(panorama), 3, SOURCES, views * layers.CELLS)
+    return jnp.moveaxis(every, -1, 1).reshape(len(panorama), 3, SOURCES, views * symbols.CELLS)
 
 
 def copied(
@@ -38,7 +38,7 @@ def copied(
 ) -> Float[Array, "n a 20 cells"]:
     """Logits that favour what each source shows, by as much as its gate says."""
     channels = []
-    for channel, size in enumerate(layers.CLASSES):
+    for channel, size in enumerate(symbols.CLASSES):
         classes = np.arange(size, dtype=np.uint8)[:, None]
         total = jnp.zeros((), gates.dtype)
         # One source after the other: the compiler fuses them into one pass.
@@ -56,7 +56,7 @@ def most_likely(
 ) -> UInt8[Array, "n a cells 3"]:
     """The arg-max of drawn and copied logits together, class by class: they are never written down."""
     channels, place = [], 0
-    for channel, size in enumerate(layers.CLASSES):
+    for channel, size in enumerate(symbols.CLASSES):
         largest = best = None
         for number in range(size):
             score = drawn[:, :, place + number]

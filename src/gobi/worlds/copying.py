@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Integer, Key, UInt8
 
 from gobi.envs.minigrid.rules import NUM_ACTIONS
-from gobi.worlds import layers
+from gobi.networks import layers, symbols
+from gobi.networks.layers import ConvStack, Linear
 from gobi.worlds.copies import SOURCES, copied, most_likely, sources
-from gobi.worlds.layers import ConvStack, Linear
 from gobi.worlds.network import ActionLinear, Network, Settings, Size, action_linear, action_rows
 
 GATE_SCALE = 8.0
@@ -38,7 +38,7 @@ class Trunk(eqx.Module):
 
     def encode(self, panorama: UInt8[Array, "n 4 7 7 3"], settings: Settings, views: int) -> Encoded:
         """What all actions share."""
-        shown = layers.encode_views(panorama, settings.inputs, self.joint.action.dtype)
+        shown = symbols.encode_views(panorama, settings.inputs, self.joint.action.dtype)
         features = shown if self.extractor is None else self.extractor(shown)
         features = self.joint.features(features.reshape(len(panorama), -1))
         return Encoded(features, sources(panorama, views))
@@ -87,7 +87,7 @@ class Painter(eqx.Module):
         self, features: Float[Array, "n a units"], actions: Integer[Array, "n a"]
     ) -> tuple[Float[Array, "n a 20 cells"], Float[Array, "n a 8 cells"]]:
         """What is drawn, and the gates of what could be copied."""
-        drawn = self.draw(features).reshape(*actions.shape, layers.ALL_CLASSES, -1)
+        drawn = self.draw(features).reshape(*actions.shape, symbols.ALL_CLASSES, -1)
         gates = GATE_SCALE * (self.gates(features) + action_rows(self.by_action, actions))
         return drawn, gates.reshape(*actions.shape, SOURCES, -1)
 
@@ -131,7 +131,7 @@ class Copying(Network):
         del key
         encoded, actions = self.encode(panorama), action[:, None]
         logits = self.painter(self.trunk(encoded.features, actions), actions, encoded.cells)[:, 0]
-        return -layers.log_likelihood(logits, target.reshape(len(target), -1, 3)).sum(axis=-1)
+        return -symbols.log_likelihood(logits, target.reshape(len(target), -1, 3)).sum(axis=-1)
 
 
 def copying(key: Key[Array, ""], settings: Settings, size: Size) -> Copying:
@@ -148,8 +148,8 @@ def copying(key: Key[Array, ""], settings: Settings, size: Size) -> Copying:
 def trunk(key: Key[Array, ""], settings: Settings, size: Size) -> Trunk:
     """A new trunk: orthogonal, as the policy's feature extractor."""
     one, two, three = jax.random.split(key, 3)
-    channels = layers.input_channels(settings.inputs)
-    extractor, inputs = None, 4 * layers.CELLS * channels
+    channels = symbols.input_channels(settings.inputs)
+    extractor, inputs = None, 4 * symbols.CELLS * channels
     if settings.size == "paper":
         extractor, inputs = layers.conv_stack(one, channels, size.channels), 4 * 4 * size.channels[-1]
     return Trunk(
@@ -162,9 +162,9 @@ def trunk(key: Key[Array, ""], settings: Settings, size: Size) -> Trunk:
 def painter(key: Key[Array, ""], inputs: int, views: int) -> Painter:
     """A new painter that copies nothing in particular yet."""
     one, two = jax.random.split(key)
-    cells = views * layers.CELLS
+    cells = views * symbols.CELLS
     return Painter(
-        draw=layers.torch_linear(one, inputs, cells * layers.ALL_CLASSES),
+        draw=layers.torch_linear(one, inputs, cells * symbols.ALL_CLASSES),
         gates=layers.orthogonal_linear(two, inputs, cells * SOURCES, gain=0.01),
         by_action=jnp.zeros((NUM_ACTIONS, cells * SOURCES)),
     )

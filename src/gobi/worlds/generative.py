@@ -17,9 +17,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Integer, Key, UInt8
 
-from gobi.worlds import layers
+from gobi.networks import layers, symbols
+from gobi.networks.layers import Linear
 from gobi.worlds.copying import Encoded, Painter, Trunk, painter, trunk
-from gobi.worlds.layers import Linear
 from gobi.worlds.network import Network, Settings, Size
 
 VARIABLES, CLASSES = 8, 8
@@ -83,7 +83,7 @@ class Generative(Network):
         probabilities = jnp.exp(posterior)
         z = z + probabilities - jax.lax.stop_gradient(probabilities)
         logits = self._logits(features, z, actions, encoded.cells)[:, 0]
-        reconstruction = layers.log_likelihood(logits, target.reshape(len(target), -1, 3)).sum(axis=-1)
+        reconstruction = symbols.log_likelihood(logits, target.reshape(len(target), -1, 3)).sum(axis=-1)
         divergence = kl(posterior, prior)[:, 0]
         # Free on average, not row by row: a likely outcome costs little, and must still train the prior.
         costs = jnp.mean(divergence) > FREE_NATS
@@ -93,7 +93,7 @@ class Generative(Network):
         self, features: Float[Array, "n a units"], target: UInt8[Array, "n views 7 7 3"]
     ) -> tuple[Latent, Latent]:
         """Log probabilities of the prior, and of the posterior that has seen the outcome."""
-        seen = self.posterior_view(layers.one_hot(target, features.dtype).reshape(len(target), -1))
+        seen = self.posterior_view(symbols.one_hot(target, features.dtype).reshape(len(target), -1))
         posterior = self.posterior(jax.nn.relu(seen[:, None] + features))
         return self._distribution(self.prior(features)), self._distribution(posterior)
 
@@ -119,7 +119,7 @@ class Generative(Network):
             z = _chosen(posterior + jax.random.gumbel(one, posterior.shape))
             logits = self._logits(features, z, actions, encoded.cells)[:, 0]
             ratio = jnp.sum(z * (prior - posterior), axis=(1, 2, 3))
-            return layers.log_likelihood(logits, shown).sum(axis=-1) + ratio
+            return symbols.log_likelihood(logits, shown).sum(axis=-1) + ratio
 
         # One sample after the other: side by side they would need that many times the memory.
         weights = jax.lax.map(weight, jax.random.split(key, samples))
@@ -151,7 +151,7 @@ def generative(key: Key[Array, ""], settings: Settings, size: Size) -> Generativ
     """A new network."""
     keys = jax.random.split(key, 6)
     views = 4 if settings.predicts == "panorama" else 1
-    outputs, latents = views * layers.CELLS * layers.ALL_CLASSES, VARIABLES * CLASSES
+    outputs, latents = views * symbols.CELLS * symbols.ALL_CLASSES, VARIABLES * CLASSES
     return Generative(
         trunk=trunk(keys[0], settings, size),
         prior=layers.torch_linear(keys[1], size.width, latents),

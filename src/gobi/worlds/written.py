@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Integer, Key, UInt8
 
-from gobi.worlds import layers
-from gobi.worlds.layers import ConvStack, Linear
+from gobi.networks import layers, symbols
+from gobi.networks.layers import ConvStack, Linear
 from gobi.worlds.network import ActionLinear, Network, Settings, Size, action_linear
 
 
@@ -36,7 +36,7 @@ class Written(Network):
     def encode(self, panorama: UInt8[Array, "n 4 7 7 3"]) -> Float[Array, "n units"]:
         """The features' part of the decoder's first layer."""
         dtype = self.joint.action.dtype
-        views = layers.encode_views(panorama, self.settings.inputs, dtype)
+        views = symbols.encode_views(panorama, self.settings.inputs, dtype)
         features = jax.nn.relu(self.each_view(self.extractor(views)))
         features = jax.nn.relu(self.all_views(features.reshape(len(panorama), -1)))
         return self.joint.features(features)
@@ -58,7 +58,7 @@ class Written(Network):
     ) -> UInt8[Array, "n a views 7 7 3"]:
         """The nearest legal value of each number."""
         del keys, noise
-        return layers.nearest_legal(self.values(encoded, actions))
+        return symbols.nearest_legal(self.values(encoded, actions))
 
     def loss(
         self,
@@ -76,7 +76,7 @@ class Written(Network):
 def written(key: Key[Array, ""], settings: Settings, size: Size) -> Written:
     """A new network: orthogonal feature extractor, PyTorch's default in the decoder."""
     keys = jax.random.split(key, 6)
-    channels = layers.input_channels(settings.inputs)
+    channels = symbols.input_channels(settings.inputs)
     views = 4 if settings.predicts == "panorama" else 1
     first, second = size.decoder
     return Written(
@@ -85,6 +85,6 @@ def written(key: Key[Array, ""], settings: Settings, size: Size) -> Written:
         all_views=layers.orthogonal_linear(keys[2], 4 * size.width, size.width),
         joint=action_linear(layers.torch_linear, keys[3], size.width, first),
         hidden=layers.torch_linear(keys[4], first, second),
-        output=layers.torch_linear(keys[5], second, views * layers.CELLS * 3),
+        output=layers.torch_linear(keys[5], second, views * symbols.CELLS * 3),
         settings=settings,
     )

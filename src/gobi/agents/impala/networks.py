@@ -7,23 +7,25 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Float32, Key, Num, UInt8
+from jaxtyping import Array, Bool, Float, Float32, Key, UInt8
 
-from gobi.agents.impala.layers import (
-    LSTM,
-    RELU_GAIN,
+from gobi.agents.impala.lstm import LSTM, LSTMState, lstm
+from gobi.errors import GobiError, unknown
+from gobi.networks import symbols
+from gobi.networks.layers import (
+    ConvStack,
     Linear,
-    LSTMState,
-    linear,
-    lstm,
+    conv_stack,
     num_patches,
+    orthogonal_linear,
     patches,
 )
-from gobi.envs.minigrid.cells import COLOUR_NAMES, OBJECT_NAMES
-from gobi.errors import GobiError, unknown
 from gobi.types import Spec
 
 NETWORKS = ("paper", "coded", "compact")
+
+STRIDES = (1, 2, 2)
+"""Of the large networks' convolutions."""
 
 Carry = tuple[LSTMState, ...]
 """What a policy remembers: the state of each LSTM layer."""
@@ -73,17 +75,12 @@ class Policy(eqx.Module):
 class Convolutions(eqx.Module):
     """Raw integers as floats; three 3x3 convolutions with ELU; two dense layers with ReLU."""
 
-    kernels: tuple[Linear, ...]
+    convolutions: ConvStack
     dense: tuple[Linear, ...]
-    strides: tuple[int, ...] = eqx.field(static=True)
 
     def __call__(self, observation: UInt8[Array, "rows w h c"]) -> Float32[Array, "rows features"]:
         """Features of each observation."""
-        x = observation.astype(self.kernels[0].weight.dtype)
-        for kernel, stride in zip(self.kernels, self.strides, strict=True):
-            x = _flat(patches(x, stride, border=1))
-            x = jax.nn.elu(kernel(x)).astype(kernel.weight.dtype)
-        x = x.reshape(x.shape[0], -1)
+        x = self.convolutions(observation)
         for layer in self.dense:
             x = jax.nn.relu(layer(x))
         return x
@@ -100,17 +97,12 @@ class Cells(eqx.Module):
     kernel: Linear
     dense: Linear
 
-    SIZES = (len(OBJECT_NAMES), len(COLOUR_NAMES), 3)
     STRIDE = 2
 
     def __call__(self, observation: UInt8[Array, "rows w h 3"]) -> Float32[Array, "rows features"]:
         """Features of each view."""
-        cells = patches(observation, self.STRIDE, border=0)
-        channels = [
-            cells[..., i, None] == jnp.arange(size, dtype=jnp.uint8) for i, size in enumerate(self.SIZES)
-        ]
-        x = _flat(jnp.concatenate(channels, axis=-1).astype(self.kernel.weight.dtype))
-        x = jax.nn.relu(self.kernel(x))
+        cells = symbols.one_hot(observation, self.kernel.weight.dtype)
+        x = jax.nn.relu(self.kernel(patches(cells, self.STRIDE, border=0)))
         return jax.nn.relu(self.dense(x.reshape(x.shape[0], -1)))
 
 
@@ -199,46 +191,48 @@ def compact(spec: Spec, key: Key[Array, ""], units: int = 128, channels: int = 3
     if spec.observation_shape == (7, 7, 3):
         torso = _cells(torso_key, spec.observation_shape, channels, units)
     else:
-        torso = Bits(linear(torso_key, 8 * math.prod(spec.observation_shape), units, RELU_GAIN))
+        torso = Bits(orthogonal_linear(torso_key, 8 * math.prod(spec.observation_shape), units))
     return Policy(torso, (lstm(core_key, units, units),), _heads(head_key, units, spec.num_actions))
 
 
 def _convolutions(key, shape: tuple[int, ...], channels: tuple[int, int, int], units: int) -> Convolutions:
+    convolution_key, *keys = jax.random.split(key, 3)
     width, height, inputs = shape
-    strides = (1, 2, 2)
-    keys = jax.random.split(key, 5)
-    kernels = []
-    for kernel_key, outputs, stride in zip(keys, channels, strides, strict=False):
-        kernels.append(linear(kernel_key, 9 * inputs, outputs, RELU_GAIN))
-        inputs, width, height = outputs, num_patches(width, stride, 1), num_patches(height, stride, 1)
-    sizes = (inputs * width * height, units), (units, units)
-    dense = tuple(linear(k, *size, RELU_GAIN) for k, size in zip(keys[3:], sizes, strict=True))
-    return Convolutions(tuple(kernels), dense, strides)
+    for stride in STRIDES:
+        width, height = num_patches(width, stride, 1), num_patches(height, stride, 1)
+    sizes = (channels[-1] * width * height, units), (units, units)
+    dense = tuple(orthogonal_linear(k, *size) for k, size in zip(keys, sizes, strict=True))
+    return Convolutions(conv_stack(convolution_key, inputs, channels, STRIDES), dense)
 
 
 def _cells(key, shape: tuple[int, ...], channels: int, units: int) -> Cells:
     kernel_key, dense_key = jax.random.split(key)
     places = math.prod(num_patches(length, Cells.STRIDE, 0) for length in shape[:2])
     return Cells(
-        linear(kernel_key, 9 * sum(Cells.SIZES), channels, RELU_GAIN),
-        linear(dense_key, places * channels, units, RELU_GAIN),
+        orthogonal_linear(kernel_key, 9 * symbols.ALL_CLASSES, channels),
+        orthogonal_linear(dense_key, places * channels, units),
     )
-
-
-def _flat(x: Num[Array, "*places cells channels"]) -> Num[Array, "*places inputs"]:
-    return x.reshape(*x.shape[:-2], -1)
 
 
 def _heads(key, units: int, actions: int) -> Heads:
     """Each head orthogonal by itself, not the two together."""
     logits_key, value_key = jax.random.split(key)
-    return Heads(_beside(linear(logits_key, units, actions), linear(value_key, units, 1)))
+    return Heads(
+        _beside(
+            orthogonal_linear(logits_key, units, actions, gain=1.0),
+            orthogonal_linear(value_key, units, 1, gain=1.0),
+        )
+    )
 
 
 def _deep_heads(key, units: int, actions: int) -> DeepHeads:
     keys = jax.random.split(key, 4)
-    dense = _beside(*(linear(k, units, units, RELU_GAIN) for k in keys[:2]))
-    return DeepHeads(dense, linear(keys[2], units, actions), linear(keys[3], units, 1))
+    dense = _beside(*(orthogonal_linear(k, units, units) for k in keys[:2]))
+    return DeepHeads(
+        dense,
+        orthogonal_linear(keys[2], units, actions, gain=1.0),
+        orthogonal_linear(keys[3], units, 1, gain=1.0),
+    )
 
 
 def _beside(*layers: Linear) -> Linear:

@@ -6,8 +6,7 @@ import sys
 import jax
 import numpy as np
 import pytest
-
-from gobi.initial import orthogonal
+from gobi.networks.initial import orthogonal
 
 
 @pytest.mark.parametrize("shape", [(12, 5), (5, 12), (7, 7)])
@@ -30,7 +29,7 @@ def test_many_matrices_of_many_seeds_come_to_an_end_on_few_cores():
     # With jax.nn.initializers.orthogonal instead, this hangs on two cores within the first few rounds.
     program = """
 import jax
-from gobi.initial import orthogonal
+from gobi.networks.initial import orthogonal
 
 def network(key):
     return [orthogonal(k, 128, 64) for k in jax.random.split(key, 8)]

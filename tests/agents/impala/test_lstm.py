@@ -1,4 +1,4 @@
-"""Patches against XLA's convolution, the LSTM against torch's numbers, fast gradients against plain ones."""
+"""The LSTM against torch's numbers, fast gradients against plain ones."""
 
 from __future__ import annotations
 
@@ -8,28 +8,11 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
-from gobi.agents.impala import layers
-from gobi.agents.impala.layers import LSTM, LSTMState
+from gobi.agents.impala.lstm import LSTM, LSTMState, lstm
 
 LSTM_GOLDEN = json.loads(Path(__file__).with_name("lstm_golden.json").read_text())
 KEY = jax.random.key(0)
-
-
-@pytest.mark.parametrize(("stride", "border"), [(1, 1), (2, 1), (2, 0), (1, 0)])
-@pytest.mark.parametrize("size", [(7, 7), (4, 5)])
-def test_patches_and_a_product_are_a_convolution(size, stride, border):
-    x = jax.random.normal(KEY, (3, *size, 2))
-    kernel = jax.random.normal(KEY, (3, 3, 2, 6))
-    patches = layers.patches(x, stride, border)
-    ours = patches.reshape(*patches.shape[:3], -1) @ kernel.reshape(-1, 6)
-    theirs = jax.lax.conv_general_dilated(
-        x, kernel, (stride, stride), [(border, border)] * 2, dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-    counted = tuple(layers.num_patches(length, stride, border) for length in size)
-    assert theirs.shape[1:3] == counted
 
 
 def test_the_lstm_gives_the_numbers_of_torch():
@@ -42,7 +25,7 @@ def test_the_lstm_gives_the_numbers_of_torch():
 
 
 def lstm_inputs(units=6, steps=9, envs=3):
-    layer = layers.lstm(KEY, 4, units)
+    layer = lstm(KEY, 4, units)
     keys = jax.random.split(jax.random.key(1), 4)
     state = LSTMState(jax.random.normal(keys[0], (envs, units)), jax.random.normal(keys[1], (envs, units)))
     firsts = jax.random.bernoulli(keys[2], 0.3, (steps, envs))
@@ -93,7 +76,7 @@ def test_gradients_taken_after_the_scan_are_those_of_the_scan():
 
 def test_gradients_of_several_seeds_are_those_of_each():
     _, xs, firsts, state = lstm_inputs()
-    seeds = jax.vmap(lambda key: layers.lstm(key, 4, 6))(jax.random.split(KEY, 3))
+    seeds = jax.vmap(lambda key: lstm(key, 4, 6))(jax.random.split(KEY, 3))
 
     def loss(layer):
         return jnp.sum(jnp.square(layer.unroll(xs, firsts, state).hidden))
@@ -107,29 +90,8 @@ def test_gradients_of_several_seeds_are_those_of_each():
         )
 
 
-def test_half_precision_weights_give_float32_sums_and_gradients_of_their_own_dtype():
-    x = jax.random.normal(KEY, (64, 512))
-    weight = jax.random.normal(KEY, (512, 32)).astype(jnp.bfloat16)
-    out = layers.product(x, weight)
-    assert out.dtype == jnp.float32
-    exact = np.asarray(x.astype(jnp.bfloat16), np.float64) @ np.asarray(weight, np.float64)
-    np.testing.assert_allclose(out, exact, rtol=1e-4, atol=1e-3)
-    to_x, to_weight = jax.grad(lambda x, w: jnp.sum(layers.product(x, w) ** 2), (0, 1))(x, weight)
-    assert (to_x.dtype, to_weight.dtype) == (jnp.float32, jnp.bfloat16)
-    np.testing.assert_allclose(to_x, 2 * exact @ np.asarray(weight, np.float64).T, rtol=0.05, atol=50.0)
-
-
-@pytest.mark.parametrize("shape", [(27, 32), (300, 64)])
-def test_linear_layers_start_orthogonal(shape):
-    layer = layers.linear(KEY, *shape, gain=layers.RELU_GAIN)
-    weight = np.asarray(layer.weight)
-    short = weight @ weight.T if shape[0] < shape[1] else weight.T @ weight
-    np.testing.assert_allclose(short, 2 * np.eye(min(shape)), atol=1e-4)
-    np.testing.assert_array_equal(layer.bias, 0.0)
-
-
 def test_lstm_layers_start_uniform_within_the_bound_of_torch():
-    layer = layers.lstm(KEY, 50, 64)
+    layer = lstm(KEY, 50, 64)
     for array in jax.tree.leaves(layer):
         assert 0.95 / 8 < np.abs(array).max() <= 1 / 8
         np.testing.assert_allclose(np.asarray(array).mean(), 0.0, atol=0.02)

@@ -1,90 +1,13 @@
-"""Layers for rows of observations and for recurrence: large matrix products, and little inside the scan.
-
-Everything computes in the dtype of its own weights, so that a caller casts once per update; sums are float32.
-"""
+"""An LSTM over unrolls: large matrix products, and little inside the scan."""
 
 from __future__ import annotations
-
-import functools
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, Key, Num
+from jaxtyping import Array, Bool, Float, Float32, Key
 
-from gobi.initial import orthogonal
-
-RELU_GAIN = float(np.sqrt(2.0))
-
-
-def product(x: Float[Array, "*rows n"], weight: Float[Array, "n m"]) -> Float32[Array, "*rows m"]:
-    """x @ weight in the weight's dtype with float32 sums, forwards and backwards.
-
-    Left to itself, JAX multiplies a float32 gradient with bfloat16 weights in float32.
-    """
-    return _product(jnp.dtype(x.dtype).name, x, weight)
-
-
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _product(dtype, x, weight):
-    return jnp.matmul(x.astype(weight.dtype), weight, preferred_element_type=jnp.float32)
-
-
-def _product_forward(dtype, x, weight):
-    x = x.astype(weight.dtype)
-    return jnp.matmul(x, weight, preferred_element_type=jnp.float32), (x, weight)
-
-
-def _product_backward(dtype, saved, gradient):
-    x, weight = saved
-    gradient = gradient.astype(weight.dtype)
-    to_x = jnp.matmul(gradient, weight.T, preferred_element_type=jnp.float32)
-    return to_x.astype(dtype), _weight_gradient(x, gradient, weight.dtype)
-
-
-_product.defvjp(_product_forward, _product_backward)
-
-
-def _weight_gradient(x, gradient, dtype):
-    rows = x.reshape(-1, x.shape[-1]).astype(dtype)
-    gradient = gradient.reshape(-1, gradient.shape[-1]).astype(dtype)
-    return jnp.matmul(rows.T, gradient, preferred_element_type=jnp.float32).astype(dtype)
-
-
-class Linear(eqx.Module):
-    """x @ weight + bias."""
-
-    weight: Float[Array, "*seeds inputs outputs"]
-    bias: Float[Array, "*seeds outputs"]
-
-    def __call__(self, x: Float[Array, "*rows inputs"]) -> Float32[Array, "*rows outputs"]:
-        """The affine map of each row."""
-        return product(x, self.weight) + self.bias
-
-
-def linear(key: Key[Array, ""], inputs: int, outputs: int, gain: float = 1.0) -> Linear:
-    """Orthogonal weights and zero biases."""
-    return Linear(orthogonal(key, inputs, outputs, gain), jnp.zeros(outputs))
-
-
-def patches(x: Num[Array, "rows w h c"], stride: int, border: int) -> Num[Array, "rows w2 h2 9 c"]:
-    """The 3x3 neighbourhoods of every `stride`-th cell, with a border of zeros around all.
-
-    A convolution is then one matrix product. Under `vmap` over seeds it stays one, batched; XLA's own
-    convolution becomes a grouped one, which is slow, above all backwards.
-    """
-    x = jnp.pad(x, ((0, 0), (border, border), (border, border), (0, 0)))
-    _, width, height, _ = x.shape
-    shifted = [
-        x[:, i : width - 2 + i : stride, j : height - 2 + j : stride] for i in range(3) for j in range(3)
-    ]
-    return jnp.stack(shifted, axis=3)
-
-
-def num_patches(length: int, stride: int, border: int) -> int:
-    """How many of them there are along a side."""
-    return (length + 2 * border - 3) // stride + 1
+from gobi.networks.layers import product, weight_gradient
 
 
 class LSTMState(eqx.Module):
@@ -185,7 +108,7 @@ def _recurrence_backward(saved, gradient):
     pullback, hidden = saved
     # What reaches the projected inputs is what reaches the gates.
     to_projected, to_state = pullback(gradient)
-    return _weight_gradient(hidden, to_projected, hidden.dtype), to_projected, None, to_state
+    return weight_gradient(hidden, to_projected, hidden.dtype), to_projected, None, to_state
 
 
 _recurrence.defvjp(_recurrence_forward, _recurrence_backward)

@@ -1,0 +1,1 @@
+"""What networks are made of, in policies, worlds and rewards alike."""
