@@ -27,16 +27,16 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.9, help="of the best known return")
     parser.add_argument("--threshold", type=float, help="instead: a return")
     options = parser.parse_args()
-    names = ("task", "reward, recipe", "seeds", "at the end", "best known", "reached", "million frames")
+    names = ("task", "run", "seeds", "at the end", "best known", "reached", "million frames")
     print(f"| {' | '.join(names)} | minutes |")
     print("|---|---|--:|--:|--:|--:|--:|--:|")
     for file in sorted(options.folder.rglob("metrics.csv")):
         card = json.loads((file.parent / "card.json").read_text())
         threshold = options.threshold or options.share * card["best_return"]
-        print(row(metrics.read(file), card, threshold))
+        print(row(metrics.read(file), card, threshold, file.parent.name))
 
 
-def row(columns: dict[str, np.ndarray], card: dict[str, Any], threshold: float) -> str:
+def row(columns: dict[str, np.ndarray], card: dict[str, Any], threshold: float, name: str) -> str:
     """One run. A seed that never reached the threshold makes the worst of them a dash."""
     frames, minutes, last = [], [], []
     for seed in card["seeds"]:
@@ -49,7 +49,7 @@ def row(columns: dict[str, np.ndarray], card: dict[str, Any], threshold: float) 
             minutes.append(columns["seconds"][mine][reached[0]] / 60)
     everybody = len(frames) == len(card["seeds"])
     return (
-        f"| {card['task']} | {card['reward']}, {card['recipe']} | {len(card['seeds'])} "
+        f"| {card['task']} | {name} | {len(card['seeds'])} "
         f"| {min(last):.3f} to {max(last):.3f} | {card['best_return']:.3f} "
         f"| {threshold:.3f} by {len(frames)} | {span(frames, everybody)} | {span(minutes, everybody)} |"
     )

@@ -17,7 +17,7 @@ class Schedule:
 
     decay:   the paper's rho (its table of hyper-parameters).
     frames:  for how long we train; the learning rate falls over all of it.
-    slower:  our own rho, where the paper's lets the bonus vanish before the task is learned.
+    slower:  our own rho, where the paper's leaves hardly any bonus by the time that the task is learned.
     """
 
     decay: float
