@@ -20,7 +20,9 @@ TINY = [
     [
         (["train", "KeyCoridorS3R3"], "did you mean MiniGrid-KeyCorridorS3R3-v0"),
         (["train", "DoorKey-5x5", "--recipe", "as_writen"], "did you mean as_written"),
-        (["train", "DoorKey-5x5", "--reward", "rdn"], "rdn"),
+        (["train", "DoorKey-5x5", "--reward", "rdn"], "did you mean rnd"),
+        (["train", "DoorKey-5x5", "--set", "reward_options=alpha=1"], "fields of the recipe"),
+        (["train", "DoorKey-5x5", "--set", "task=Empty-5x5"], "--set cannot change the task"),
         (["train", "DoorKey-5x5", "--set", "coeficient=1"], "did you mean coefficient"),
         (["train", "DoorKey-5x5", "--set", "coefficient"], "FIELD=VALUE"),
         (["train", "DoorKey-5x5", "--set", "counts=mine"], "counts must be one of per_env, shared"),

@@ -6,6 +6,7 @@ import sys
 import jax
 import numpy as np
 import pytest
+
 from gobi.networks.initial import orthogonal
 
 

@@ -12,7 +12,7 @@ from recordings import SPEC, Recorded, compiled
 from gobi.memory import SimHash
 from gobi.rewards import R1, R2, R3, Count, GoBI, Reward
 from gobi.types import Transition
-from gobi.worlds import GridModel, Settings, from_settings
+from gobi.worlds import GridModel, Nowhere, Settings, from_settings
 
 SHORT, SEEDS = 60, (0, 1)
 
@@ -48,6 +48,18 @@ def test_r1_and_r3_are_the_factors_alone():
     reward = GoBI(Recorded(), erase=True)
     assert R1(Recorded(), erase=True) == reward.first
     assert R3() == reward.second
+
+
+def test_without_imagination_a_view_pays_once_in_an_episode(played):
+    (bonus,) = paid(played, R1(Nowhere()))
+    for lane in range(bonus.shape[1]):
+        seen = set()
+        for step in range(len(bonus)):
+            if step == 0 or played.done[step - 1, lane]:
+                seen = {played.before["observation"][step, lane].tobytes()}
+            view = played.after["observation"][step, lane].tobytes()
+            assert bonus[step, lane] == (view not in seen)
+            seen.add(view)
 
 
 def test_any_reward_can_be_the_lifelong_factor():

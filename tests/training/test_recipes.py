@@ -119,3 +119,18 @@ def test_the_page_on_differences_says_what_the_recipes_do():
             assert value.split()[0].strip("`") == str(getattr(maze[name], field)).lower(), (field, name)
     different = {field for field in vars(maze["gobi"]) if len({getattr(r, field) for r in maze.values()}) > 1}
     assert different - {"recipe", "frames"} <= set(told)
+
+
+def test_another_reward_brings_its_coefficient_and_does_not_decay_unless_told():
+    noveld = recipe("KeyCorridorS4R3", reward="noveld")
+    assert (noveld.coefficient, noveld.decay) == (0.05, 0.0)
+    told = recipe("KeyCorridorS4R3", reward="noveld", coefficient=0.2, decay=1e-7)
+    assert (told.coefficient, told.decay) == (0.2, 1e-7)
+    assert recipe("KeyCorridorS4R3", reward="r1").decay == recipe("KeyCorridorS4R3").decay
+
+
+def test_without_an_accelerator_the_rewards_networks_are_small_too():
+    whole = recipe("KeyCorridorS3R3")
+    small = compact(whole, reward="ride")
+    assert (small.coefficient, small.decay, small.reward_options) == (0.1, 0.0, "network=small")
+    assert compact(whole, reward="ride", reward_options="").reward_options == ""

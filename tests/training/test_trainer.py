@@ -8,6 +8,7 @@ import pytest
 
 import gobi
 from gobi.errors import GobiError
+from gobi.rewards import registry
 from gobi.training import assembly, recipes, trainer
 from gobi.training.recipe import Recipe
 from gobi.training.trainer import Trainer
@@ -23,6 +24,7 @@ TINY = {
     "count_room": 64,
 }
 
+SINGLE = [name for name, entry in registry.REWARDS.items() if entry.make is not None]
 OPTIONS = {
     "real, three steps": {"world": "real", "steps": 3},
     "learned, two steps": {"steps": 2},
@@ -38,6 +40,9 @@ OPTIONS = {
     "R2": {"reward": "r2"},
     "R3": {"reward": "r3"},
     "none": {"reward": "none"},
+    "no imagination": {"steps": 0},
+    **{name: {"reward": name, "reward_options": registry.find(name).small} for name in SINGLE},
+    "another lifelong factor": {"lifelong": "rnd", "lifelong_options": "network=small"},
     "no task": {"extrinsic": 0.0},
 }
 
@@ -74,9 +79,14 @@ def test_the_paper_s_recipes_run(name):
 
 
 def test_a_privileged_input_is_told():
-    assert assembly.privileges(recipes.recipe(TASK)) == ("panorama",)
-    assert assembly.privileges(recipes.recipe(TASK, world="real")) == ("simulator",)
-    assert assembly.privileges(recipes.recipe(TASK, reward="count")) == ()
+    def told(**changes):
+        return assembly.privileges(made(recipes.recipe(TASK, **{**TINY, **changes})).reward)
+
+    assert told() == ("panorama",)
+    assert told(world="real") == ("simulator",)
+    assert told(reward="count") == ()
+    assert told(reward="noveld") == ("full grid",)
+    assert told(reward="noveld", reward_options="counted=observation") == ()
 
 
 def test_a_memory_grows_when_it_is_half_full_or_dropped_a_code():

@@ -7,7 +7,21 @@ import sys
 from collections.abc import Callable, Sequence
 
 import gobi
-from gobi.cli import demo, doctor, evaluate, heatmap, parity, play, plot, tasks, train, watch
+from gobi.cli import (
+    compare,
+    demo,
+    doctor,
+    evaluate,
+    heatmap,
+    parity,
+    play,
+    plot,
+    reproduce,
+    rewards,
+    tasks,
+    train,
+    watch,
+)
 from gobi.cli.arguments import UsageError, bind
 from gobi.cli.compiled import keep_compiled
 from gobi.cli.terminal import say, show
@@ -20,9 +34,12 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "watch": watch.watch,
     "heatmap": heatmap.heatmap,
     "plot": plot.plot,
+    "compare": compare.compare,
+    "reproduce": reproduce.reproduce,
     "recipe": train.recipe,
     "demo": demo.demo,
     "tasks": tasks.tasks,
+    "rewards": rewards.rewards,
     "play": play.play,
     "parity": parity.parity,
     "doctor": doctor.doctor,

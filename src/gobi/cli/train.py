@@ -40,7 +40,7 @@ def train(
     task: TaskName = "",
     /,
     *,
-    reward: Literal["gobi", "r1", "r2", "r3", "count", "none", ""] = "",
+    reward: str = "",
     recipe: str = "gobi",
     world: Literal["real", "learned", ""] = "",
     network: Literal["paper", "coded", "compact", ""] = "",
@@ -57,7 +57,7 @@ def train(
 
     Args:
         task: the task, for example KeyCorridorS3R3; `gobi tasks` lists them.
-        reward: the intrinsic reward; by default the recipe's.
+        reward: the intrinsic reward; by default the recipe's. `gobi rewards` lists them.
         recipe: gobi (ours), as_coded (the paper's public code) or as_written (its text).
         world: imagine with the simulator itself, or with a learned model; by default the recipe's.
         network: the policy's network; by default the recipe's, or compact on a CPU.
@@ -84,7 +84,7 @@ def train(
     short = registry.short(plan.recipe.task)
     folder = run.Folder(new_folder(out, f"{short}-{plan.recipe.reward}"))
     run.begin(folder, plan)
-    _go(folder, plan, checkpoint_seconds=checkpoint_seconds)
+    go(folder, plan, checkpoint_seconds=checkpoint_seconds)
     if not task:
         _film(folder.path)
 
@@ -110,7 +110,7 @@ def resume(
     if checkpoint is None and run.finished(place, plan):
         say(f"{folder} is finished: {plan.recipe.updates * plan.recipe.frames_per_update:,} frames")
         return
-    _go(place, plan, checkpoint, checkpoint_seconds)
+    go(place, plan, checkpoint, checkpoint_seconds)
 
 
 def recipe(task: TaskName, /, *, recipe: str = "gobi", settings: Settings = ()) -> None:
@@ -140,9 +140,13 @@ def make_deterministic() -> None:
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}".strip()
 
 
-def _go(
-    folder: run.Folder, plan: run.Plan, checkpoint: str | None = None, checkpoint_seconds: float = 120.0
+def go(
+    folder: run.Folder,
+    plan: run.Plan,
+    checkpoint: str | None = None,
+    checkpoint_seconds: float = run.CHECKPOINT_SECONDS,
 ) -> None:
+    """Trains, with bars and a table at the end."""
     recipe = plan.recipe
     seeds = f"seed {plan.seeds[0]}" if len(plan.seeds) == 1 else f"seeds {plan.seeds[0]} to {plan.seeds[-1]}"
     say(

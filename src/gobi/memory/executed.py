@@ -6,48 +6,24 @@ from an equal observation in this episode.
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, UInt32
+from jaxtyping import Array, Bool, Int32, UInt32
 
-from gobi.memory import table
+from gobi.memory import per_episode, table
 
 
-class Executed(eqx.Module):
+class Executed(per_episode.PerEpisode):
     """Observations acted from in the present episode of each environment, with their actions.
 
-    slots:    the table of each environment: a code, the episode it was written in, and its actions as bits.
-    episode:  the number of the present episode.
-    used:     how many codes of the present episode are in the table.
-    dropped:  codes that found no slot, since the start; their actions were forgotten.
+    A slot holds a code, the episode it was written in, and the actions as bits. The actions of a code without
+    a slot are forgotten.
     """
-
-    slots: UInt32[Array, "*seeds envs buckets 8 4"]
-    episode: UInt32[Array, "*seeds envs"]
-    used: Int32[Array, "*seeds envs"]
-    dropped: Int32[Array, "*seeds"]
-
-    @property
-    def num_slots(self) -> int:
-        """Slots per environment, used or not."""
-        return self.slots.shape[-3] * table.WIDTH
-
-    @property
-    def load(self) -> Float32[Array, ""]:
-        """The share of used slots, where it is largest; grow the memory when it passes one half."""
-        return jnp.max(self.used) / self.num_slots
 
 
 def empty(num_envs: int, capacity: int) -> Executed:
     """Nothing done yet, and room for `capacity` observations per episode (`max_steps` are enough)."""
-    buckets = table.buckets_for(capacity, tables=num_envs)
-    return Executed(
-        slots=jnp.zeros((num_envs, buckets, table.WIDTH, 4), jnp.uint32),
-        episode=jnp.ones(num_envs, jnp.uint32),
-        used=jnp.zeros(num_envs, jnp.int32),
-        dropped=jnp.zeros((), jnp.int32),
-    )
+    return per_episode.empty(Executed, num_envs, capacity, words=4)
 
 
 def query_and_add(
@@ -66,38 +42,22 @@ def query_and_add(
 
     As if step by step: empty where an episode starts, add the step's action, then ask.
     """
-    episode = jnp.cumsum(starts, axis=0, dtype=jnp.int32)
-    slots, used, dropped, masks = jax.vmap(
-        _query_and_add, in_axes=(0, 0, 0, 1, 1, 1, 1), out_axes=(0, 0, 0, 1)
-    )(memory.slots, memory.episode, memory.used, observed, acted_from, actions, episode)
-    memory = Executed(
-        slots=slots,
-        episode=memory.episode + episode[-1].astype(jnp.uint32),
-        used=used,
-        dropped=memory.dropped + jnp.sum(dropped),
-    )
-    return memory, masks
+    return per_episode.over_rollout(memory, _query_and_add, starts, observed, acted_from, actions)
 
 
 def grow(memory: Executed, factor: int = 4) -> Executed:
-    """The same memory in tables `factor` times as large, a power of two.
-
-    For between updates: what takes the memory as an argument compiles anew.
-    Leading axes (seeds) may stand before those of the memory.
-    """
-    live = memory.slots[..., table.MARK] == memory.episode[..., None, None]
-    slots = table.grown(memory.slots, live, factor)
-    return Executed(slots=slots, episode=memory.episode, used=memory.used, dropped=memory.dropped)
+    """The same memory in tables `factor` times as large, see `per_episode.grow`."""
+    return per_episode.grow(memory, factor)
 
 
 def _query_and_add(
     slots: UInt32[Array, "buckets 8 4"],
     present: UInt32[Array, ""],
     used: Int32[Array, ""],
+    episode: Int32[Array, "time"],
     observed: UInt32[Array, "time 2"],
     acted_from: UInt32[Array, "time 2"],
     actions: Int32[Array, "time"],
-    episode: Int32[Array, "time"],
 ) -> tuple[UInt32[Array, "buckets 8 4"], Int32[Array, ""], Int32[Array, ""], UInt32[Array, "time"]]:
     """One environment's share. Additions and questions are one sequence, sorted together."""
     added = jnp.uint32(1) << actions.astype(jnp.uint32)

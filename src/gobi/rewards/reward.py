@@ -27,6 +27,11 @@ class Reward(eqx.Module):
         """The names of the views that a transition must bring."""
         raise NotImplementedError
 
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """The names of its metrics that get columns of their own in a run's metrics.csv."""
+        return ()
+
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
         """The state before the first step."""
         raise NotImplementedError
@@ -81,6 +86,11 @@ class Product(Reward):
         """What either of them reads."""
         return self.first.reads | self.second.reads
 
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """What either of them logs."""
+        return tuple(dict.fromkeys(self.first.logs + self.second.logs))
+
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
         """Both states."""
         one, other = jax.random.split(key)
@@ -115,6 +125,11 @@ class Positive(Reward):
     def reads(self) -> frozenset[str]:
         """What the inner reward reads."""
         return self.inner.reads
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """What the inner reward logs."""
+        return self.inner.logs
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
         """The inner reward's state."""

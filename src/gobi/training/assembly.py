@@ -8,9 +8,9 @@ import jax
 
 from gobi.envs.minigrid import MiniGrid
 from gobi.memory.codes import SimHash
-from gobi.rewards import R1, R2, R3, Count, GoBI, Nothing, Reward
+from gobi.rewards import R1, R2, R3, GoBI, Nothing, Reward, registry
 from gobi.training.recipe import Recipe
-from gobi.worlds import GridModel, Simulator
+from gobi.worlds import GridModel, Nowhere, Simulator
 from gobi.worlds.network import Network, Settings
 
 HASH_KEY = 50
@@ -22,10 +22,12 @@ def reward(recipe: Recipe, env: MiniGrid, network: Network | None = None) -> Rew
     coding = None
     if recipe.hash == "simhash":
         coding = SimHash(jax.random.key(HASH_KEY), env.spec.observation_shape, recipe.hash_bits)
-    lifelong = Count(hash=coding, shared=recipe.counts == "shared", capacity=recipe.count_room)
     if recipe.reward == "none":
         return Nothing()
-    if recipe.reward in ("r3", "count"):
+    if registry.find(recipe.reward).make is not None:
+        return single(recipe, recipe.reward, recipe.reward_options, coding)
+    lifelong = single(recipe, recipe.lifelong, recipe.lifelong_options, coding)
+    if recipe.reward == "r3":
         return R3(lifelong)
     options: dict[str, Any] = {
         "hash": coding,
@@ -39,8 +41,23 @@ def reward(recipe: Recipe, env: MiniGrid, network: Network | None = None) -> Rew
     return (R2 if recipe.reward == "r2" else GoBI)(around, lifelong, **options)
 
 
-def world(recipe: Recipe, env: MiniGrid, network: Network | None = None) -> Simulator | GridModel:
+def single(recipe: Recipe, name: str, options: str, coding: SimHash | None) -> Reward:
+    """A reward that stands by itself. Counts take hash, room and sharing from the recipe, or from options."""
+    chosen = registry.options(name, options)
+    if name == "count":
+        chosen = {
+            "hash": coding,
+            "shared": recipe.counts == "shared",
+            "capacity": recipe.count_room,
+            **chosen,
+        }
+    return registry.build(name, chosen)
+
+
+def world(recipe: Recipe, env: MiniGrid, network: Network | None = None) -> Simulator | GridModel | Nowhere:
     """What the recipe imagines with."""
+    if recipe.steps == 0:
+        return Nowhere()
     actions = tuple(range(recipe.imagined_actions))
     if recipe.world == "real":
         return Simulator(env, actions, recipe.steps)
@@ -67,8 +84,10 @@ def model_settings(recipe: Recipe) -> Settings:
     )
 
 
-def privileges(recipe: Recipe) -> tuple[str, ...]:
+PRIVILEGED = {"panorama": "panorama", "full_grid": "full grid", "state": "simulator"}
+"""Views that the task does not show the agent, and what a card calls them."""
+
+
+def privileges(reward: Reward) -> tuple[str, ...]:
     """What training looks at that the task does not show the agent."""
-    if not recipe.imagines:
-        return ()
-    return ("simulator",) if recipe.world == "real" else ("panorama",)
+    return tuple(name for view, name in PRIVILEGED.items() if view in reward.reads)

@@ -7,9 +7,11 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from gobi.errors import GobiError, unknown
+from gobi.rewards import registry
+from gobi.settings import check_type, parsed
 
 Size = Literal["paper", "coded", "compact"]
 
@@ -24,7 +26,8 @@ class Recipe:
         frames:              environment steps of all lanes together, pre-training not counted.
 
     The total reward is extrinsic * task reward + coefficient * (1 - decay) ** frames * bonus, clipped
-        reward:              the intrinsic reward.
+        reward:              the intrinsic reward; `gobi rewards` lists them.
+        reward_options:      of rewards that have some, such as alpha=0.4,norm=squared.
         coefficient:         lambda.
         decay:               rho.
         decay_by:            the exponent: frames of all lanes (code), or episodes times their longest length
@@ -37,13 +40,15 @@ class Recipe:
                              which it left had added (departure: Algorithm 1).
         imagined_actions:    how many of the seven actions are imagined: 6 leaves out `done` (code), 7 all.
         sampled_actions:     imagine so many random actions instead of all; 0 is all.
-        steps:               how many steps ahead (k).
+        steps:               how many steps ahead (k); 0 imagines nothing, as a control.
         erase_movable:       take keys, balls and boxes out of what is hashed (code, on ObstructedMaze).
         skip_executed:       the code's rule on actions already executed from an equal observation.
         hash:                exact codes, or SimHash with `hash_bits` bits.
         hash_bits:           bits of a SimHash code.
 
-    Lifelong counts
+    The lifelong factor
+        lifelong:            the reward that reachability is multiplied with; the paper's is count.
+        lifelong_options:    its options, written like `reward_options`.
         counts:              one count for each environment (code) or one for all (text).
         count_room:          codes that the table has room for to begin with.
 
@@ -81,7 +86,8 @@ class Recipe:
     recipe: str
     frames: int
 
-    reward: Literal["gobi", "r1", "r2", "r3", "count", "none"] = "gobi"
+    reward: str = "gobi"
+    reward_options: str = ""
     coefficient: float = 0.01
     decay: float = 6e-7
     decay_by: Literal["frames", "episodes"] = "frames"
@@ -97,6 +103,8 @@ class Recipe:
     hash: Literal["exact", "simhash"] = "exact"
     hash_bits: int = 50
 
+    lifelong: str = "count"
+    lifelong_options: str = ""
     counts: Literal["per_env", "shared"] = "per_env"
     count_room: int = 2**21
 
@@ -129,22 +137,31 @@ class Recipe:
     def __post_init__(self):
         hints = get_type_hints(type(self))
         for field in dataclasses.fields(self):
-            _check_type(field.name, getattr(self, field.name), hints[field.name])
+            check_type(field.name, getattr(self, field.name), hints[field.name])
             if hints[field.name] is float:
                 # 1 and 1.0 are one setting, with one digest.
                 object.__setattr__(self, field.name, float(getattr(self, field.name)))
+        registry.options(self.reward, self.reward_options)
+        registry.factor_options(self.lifelong, self.lifelong_options)
         for name in (
             "frames",
             "num_envs",
             "unroll",
-            "steps",
             "bank",
             "model_samples",
             "count_room",
             "hash_bits",
         ):
             _refuse_below(name, getattr(self, name), 1)
-        for name in ("coefficient", "decay", "extrinsic", "clip", "sampled_actions", "learning_rate"):
+        for name in (
+            "coefficient",
+            "decay",
+            "extrinsic",
+            "clip",
+            "steps",
+            "sampled_actions",
+            "learning_rate",
+        ):
             _refuse_below(name, getattr(self, name), 0)
         for name in ("entropy_cost", "value_cost", "pretrain_frames", "pretrain_epochs", "snapshots"):
             _refuse_below(name, getattr(self, name), 0)
@@ -167,7 +184,7 @@ class Recipe:
     @property
     def imagines(self) -> bool:
         """Whether the reward needs a world."""
-        return self.reward in ("gobi", "r1", "r2")
+        return registry.find(self.reward).imagines and self.steps > 0
 
     @property
     def frames_per_update(self) -> int:
@@ -221,9 +238,11 @@ def read_settings(words: Sequence[str]) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if not equals:
             raise GobiError(f"--set takes FIELD=VALUE, got '{word}'")
+        if name in ("task", "recipe"):
+            raise GobiError(f"--set cannot change the {name}: other fields depend on it; name it by itself")
         if name not in hints:
             raise unknown("recipe field", name, hints)
-        settings[name] = _parsed(name, value, hints[name])
+        settings[name] = parsed(name, value, hints[name])
     return settings
 
 
@@ -231,47 +250,6 @@ def differences(one: Recipe, other: Recipe) -> list[str]:
     """The fields in which two recipes differ, each with both values."""
     before, after = dataclasses.asdict(one), dataclasses.asdict(other)
     return [f"{name}: {before[name]} -> {after[name]}" for name in before if before[name] != after[name]]
-
-
-def _parsed(name: str, value: str, hint: Any) -> Any:
-    if get_origin(hint) is Literal:
-        for choice in get_args(hint):
-            if str(choice) == value:
-                return choice
-        raise GobiError(f"{name} must be one of {', '.join(map(str, get_args(hint)))}, got '{value}'")
-    if hint is bool:
-        if value.lower() in ("true", "yes", "on", "1"):
-            return True
-        if value.lower() in ("false", "no", "off", "0"):
-            return False
-        raise GobiError(f"{name} must be true or false, got '{value}'")
-    try:
-        # 8e6 is a whole number to everybody but int().
-        return hint(value) if hint is not int or _plain(value) else _whole(value)
-    except (ValueError, OverflowError):
-        raise GobiError(f"{name} must be of type {hint.__name__}, got '{value}'") from None
-
-
-def _plain(value: str) -> bool:
-    return value.replace("_", "").lstrip("+-").isdigit()
-
-
-def _whole(value: str) -> int:
-    number = float(value)
-    if number != int(number):
-        raise ValueError(value)
-    return int(number)
-
-
-def _check_type(name: str, value: Any, hint: Any) -> None:
-    if get_origin(hint) is Literal:
-        if not any(value == choice and type(value) is type(choice) for choice in get_args(hint)):
-            raise GobiError(f"{name} must be one of {', '.join(map(str, get_args(hint)))}, got {value!r}")
-    elif hint is float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise GobiError(f"{name} must be a finite number, got {value!r}")
-    elif isinstance(value, bool) != (hint is bool) or not isinstance(value, hint):
-        raise GobiError(f"{name} must be of type {hint.__name__}, got {value!r}")
 
 
 def _refuse_below(name: str, value: int | float, least: int) -> None:

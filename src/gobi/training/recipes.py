@@ -8,6 +8,7 @@ from typing import Any
 
 from gobi.envs.minigrid import registry
 from gobi.errors import unknown
+from gobi.rewards import registry as rewards
 from gobi.training.recipe import Recipe
 
 
@@ -50,13 +51,24 @@ OTHER = Schedule(2e-6, 2 * M)
 def recipe(task: str, name: str = "gobi", **changes: Any) -> Recipe:
     """A whole recipe by the task's name and the recipe's, some fields changed.
 
+    Another reward brings its own coefficient along, and no decay if its authors had none.
+
     >>> recipe("KeyCorridorS3R3", "as_written").credit
     'departure'
     """
     if name not in NAMES:
         raise unknown("recipe", name, NAMES)
-    task = registry.find(task)
-    return NAMES[name](task).changed(**changes)
+    whole = NAMES[name](registry.find(task))
+    return whole.changed(**{**_paying(whole, changes.get("reward")), **changes})
+
+
+def _paying(recipe: Recipe, reward: str | None) -> dict[str, Any]:
+    """What the named reward wants to be changed in a recipe that was written for another."""
+    if reward is None or reward == recipe.reward:
+        return {}
+    entry = rewards.find(reward)
+    decay = {} if entry.decays else {"decay": 0.0}
+    return {"coefficient": rewards.coefficient(reward, recipe.task), **decay}
 
 
 def schedule(task: str) -> Schedule:
@@ -124,8 +136,11 @@ def compact(recipe: Recipe, **changes: Any) -> Recipe:
 
     Small networks stand a higher learning rate, and shorter unrolls make more of every frame.
     """
+    reward = changes.get("reward", recipe.reward)
     return recipe.changed(
         **{
+            **_paying(recipe, reward),
+            "reward_options": rewards.find(reward).small,
             "network": "compact",
             "model_size": "compact",
             "unroll": 20,

@@ -166,7 +166,7 @@ class _Run:
         self.trainer = Trainer(self.recipe, made.network if made else None)
         progress = self._restored(resumed) if resumed else self._started()
         self.card = self._card(progress, made)
-        self.metrics = MetricsFile(self.folder.metrics)
+        self.metrics = MetricsFile(self.folder.metrics, self.trainer.columns)
         self.metrics.truncate_after(self.frames)
         self.board = None
         if Board.installed():
@@ -233,7 +233,7 @@ class _Run:
             "precision": recipe.precision,
             "seeds": seeds,
             "deterministic": self.plan.deterministic,
-            "privileged": assembly.privileges(recipe),
+            "privileged": assembly.privileges(self.trainer.reward),
             "pretraining_frames": made.frames if made else 0,
         }
         return card.write(self.folder.card, card.begin(recipe.task, **described))
@@ -273,7 +273,7 @@ class _Run:
     def _log(self, row: Row, took: float) -> None:
         frames = self.recipe.updates_per_row * self.recipe.frames_per_update * len(self.plan.seeds)
         speed = frames / took
-        values = trainer.logged(row) | {
+        values = trainer.logged(row, self.trainer.columns) | {
             "seed": np.array(self.plan.seeds),
             "frames": self.frames,
             "seconds": self.seconds,

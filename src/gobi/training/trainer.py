@@ -46,6 +46,7 @@ class Trainer:
         self.reward = assembly.reward(recipe, self.env, network)
         self.knobs = knobs(recipe)
         self.loop: Loop = loop(self.env, recipe)
+        self.columns = COLUMNS + tuple(name for name in self.reward.logs if name not in COLUMNS)
         self._advance = jax.jit(self._many_updates, donate_argnums=3)
         self._refill = jax.jit(jax.vmap(functools.partial(refill, self.env)))
         self._has_room = jax.jit(jax.vmap(functools.partial(has_room, self.env)))
@@ -136,10 +137,10 @@ def check_finite(row: Row, seeds: Sequence[int], frames: int) -> None:
                 )
 
 
-def logged(row: Row) -> Row:
+def logged(row: Row, columns: Sequence[str] = COLUMNS) -> Row:
     """The columns of metrics.csv in a row."""
     dropped = sum(values for name, values in row.items() if name.startswith("dropped/"))
-    return {name: values for name, values in row.items() if name in COLUMNS} | {
+    return {name: values for name, values in row.items() if name in columns} | {
         "dropped": np.asarray(dropped)
     }
 

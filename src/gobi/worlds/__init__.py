@@ -6,6 +6,7 @@ from gobi.worlds.erasure import erase_movable
 from gobi.worlds.grid_model import GridModel
 from gobi.worlds.network import Network, Settings
 from gobi.worlds.networks import build, from_settings
+from gobi.worlds.nowhere import Nowhere
 from gobi.worlds.pretraining import train
 from gobi.worlds.reporting import Report, report
 from gobi.worlds.simulator import Simulator
@@ -13,6 +14,7 @@ from gobi.worlds.simulator import Simulator
 __all__ = [
     "GridModel",
     "Network",
+    "Nowhere",
     "Report",
     "Settings",
     "Simulator",

@@ -1,0 +1,217 @@
+"""A comparison of runs: every statistic of every method on every task, over the same frames, and curves."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import itertools
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gobi.analysis import statistics
+from gobi.analysis.grouping import Group, Method, Run, group
+from gobi.analysis.scores import Line, Row, Scored, Task, summed_line, summed_up
+from gobi.errors import GobiError
+
+ALL = "all tasks"
+"""Those that every method has."""
+SHARED = "tasks of both"
+"""Those that a pair of methods has, if several."""
+SHARE_OF_BEST = 0.9
+"""The default threshold: of the best return known, or of all episodes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """All of it.
+
+    metric:      what is compared.
+    seed:        of the bootstrap.
+    groups:      the runs, by task and method.
+    tasks:       by name, in the order found; so are the methods.
+    common:      tasks that every method has: over them alone can methods be summed up.
+    normalised:  whether summed-up scores are shares of the best return known.
+    rows:        every number.
+    lines:       every learning curve.
+    """
+
+    metric: str
+    seed: int
+    groups: list[Group]
+    tasks: dict[str, Task]
+    methods: list[Method]
+    common: list[str]
+    normalised: bool
+    rows: list[Row]
+    lines: list[Line]
+
+    def row(self, task: str, method: str, statistic: str, other: str = "") -> Row | None:
+        """One number, if there is such."""
+        for row in self.rows:
+            if (row.task, row.method, row.other, row.statistic) == (task, method, other, statistic):
+                return row
+        return None
+
+    def runs(self, task: str) -> list[Run]:
+        """All runs on a task."""
+        return [run for one in self.groups if one.task == task for run in one.runs]
+
+    def to_csv(self) -> str:
+        """All numbers, one a line."""
+        headings = [field.name for field in dataclasses.fields(Row)]
+        return _csv(["metric", *headings], ([self.metric, *dataclasses.astuple(row)] for row in self.rows))
+
+    def curves_to_csv(self) -> str:
+        """What is drawn: the line and the band of each method at each point."""
+        points = (
+            [line.task, line.method.label, *point]
+            for line in self.lines
+            for point in zip(line.frames, line.middle, *map(_edge, (line.low, line.high)), strict=False)
+        )
+        return _csv(["task", "method", "frames", self.metric, "low", "high"], points)
+
+
+def compare(
+    paths: Sequence[Path], metric: str = "return", threshold: float | None = None, seed: int = 0
+) -> Comparison:
+    """Compares the runs at these paths.
+
+    metric:     a column of metrics.csv of which more is better.
+    threshold:  of the metric, on every task; by default 90 % of the best return known (or of all episodes).
+    seed:       of the bootstrap.
+    """
+    groups = group(paths, metric)
+    names = dict.fromkeys(one.task for one in groups)
+    tasks = {name: _task([one for one in groups if one.task == name], metric, threshold) for name in names}
+    methods = list(dict.fromkeys(one.method for one in groups))
+    common = [name for name in tasks if {g.method for g in groups if g.task == name} == set(methods)]
+    # Returns of tasks with other ceilings are only of one kind as shares of what can be reached.
+    normalised = metric == "return" and all(tasks[name].best for name in common)
+    scored = {(one.task, one.method): Scored(one, tasks[one.task], seed) for one in groups}
+    rows = [row for one in scored.values() for row in one.rows]
+    lines = [one.line() for one in scored.values()]
+    if len(common) > 1:
+        for method in methods:
+            chosen = [scored[name, method] for name in common]
+            rows += summed_up(ALL, method, chosen, normalised)
+            lines.append(summed_line(ALL, method, chosen, normalised))
+    for mine, other in itertools.combinations(methods, 2):
+        rows += _pair(mine, other, scored, seed)
+    return Comparison(metric, seed, groups, tasks, methods, common, normalised, rows, lines)
+
+
+def notes(comparison: Comparison) -> list[str]:
+    """What a reader must know before believing any of it, one sentence each."""
+    found = []
+    if len(comparison.methods) == 1:
+        found.append("There is one method only, so there is nothing to compare: this page describes it.")
+    for name, task in comparison.tasks.items():
+        found += _notes_on(name, task, comparison)
+    if len(comparison.tasks) > 1 and len(comparison.common) < len(comparison.tasks):
+        missing = [name for name in comparison.tasks if name not in comparison.common]
+        used = f"over the {len(comparison.common)} others" if len(comparison.common) > 1 else "over none"
+        found.append(
+            f"Not every method has runs on {', '.join(map(bare, missing))}: methods are summed up {used}; "
+            "each pair of methods is compared on the tasks that both have."
+        )
+    devices = {str(run.card.get("device")) for one in comparison.groups for run in one.runs}
+    if len(devices) > 1:
+        found.append(f"Wall-clock is not comparable: the runs used {', '.join(sorted(devices))}.")
+    return found
+
+
+def bare(task: str) -> str:
+    """A task's name without what all of them have in common."""
+    return task.removeprefix("MiniGrid-").removeprefix("gobi/")
+
+
+def _notes_on(name: str, task: Task, comparison: Comparison) -> list[str]:
+    groups = [one for one in comparison.groups if one.task == name]
+    found = []
+    single = [f"'{one.method.label}'" for one in groups if len(one.curves) == 1]
+    if single:
+        found.append(f"{bare(name)}: one seed only of {', '.join(single)}, so no interval is possible.")
+    longest = max(curve.frames[-1] for one in groups for curve in one.curves)
+    if longest > 1.05 * task.horizon:
+        shortest = min(groups, key=lambda one: min(curve.frames[-1] for curve in one.curves))
+        found.append(
+            f"{bare(name)}: compared over the first {millions(task.horizon)} frames, where "
+            f"'{shortest.method.label}' "
+            f"ends; the longest run has {millions(longest)}."
+        )
+    planned = {run.settings["frames"] for run in comparison.runs(name) if run.settings}
+    if len(planned) > 1:
+        texts = ", ".join(millions(frames) for frames in sorted(planned))
+        found.append(
+            f"{bare(name)}: runs were planned for different lengths ({texts} frames), so at the same frame "
+            "their learning rates may differ."
+        )
+    going = [run.name for run in comparison.runs(name) if not run.card.get("finished")]
+    if going:
+        found.append(f"{bare(name)}: not finished: {', '.join(going)}.")
+    if comparison.metric == "return" and task.threshold is None:
+        found.append(f"{bare(name)}: its best return is not known, so frames to it need --threshold.")
+    return found
+
+
+def millions(frames: float | int) -> str:
+    """A number of frames, for people."""
+    if frames < 1e4:
+        return f"{frames:,.0f}"
+    return f"{frames / 1e3:.0f}k" if frames < 1e6 else f"{frames / 1e6:.2f}M"
+
+
+def _task(groups: Sequence[Group], metric: str, threshold: float | None) -> Task:
+    name = groups[0].task
+    runs = [run for one in groups for run in one.runs]
+    ends = {float(curve.frames[-1]): one.method.label for one in groups for curve in one.curves}
+    begins = {float(run.pretraining): run.name for run in runs}
+    horizon, latest = min(ends), max(begins)
+    if horizon <= latest:
+        raise GobiError(
+            f"the runs on {name} have no frames in common: {ends[horizon]} ends at {horizon:,.0f}, where "
+            f"{begins[latest]} was still in its {latest:,.0f} frames of pre-training"
+        )
+    best = next((run.card["best_return"] for run in runs if run.card.get("best_return")), None)
+    if threshold is None:
+        if metric == "return" and best:
+            threshold = SHARE_OF_BEST * best
+        elif metric == "success":
+            threshold = SHARE_OF_BEST
+    return Task(name, horizon, threshold, best)
+
+
+def _pair(mine: Method, other: Method, scored: dict[tuple[str, Method], Scored], seed: int) -> list[Row]:
+    """One method against another, on the tasks that both have."""
+    pairs = [
+        (one, scored[task, other])
+        for (task, method), one in scored.items()
+        if method == mine and (task, other) in scored
+    ]
+    if not pairs:
+        return []
+    name = SHARED if len(pairs) > 1 else pairs[0][0].task.name
+    sizes = [(len(a.final), len(b.final)) for a, b in pairs]
+    seeds, rows = sum(a + b for a, b in sizes), []
+    for score in ("area", "final"):
+        value, interval = statistics.probability_of_improvement(
+            [getattr(a, score) for a, _ in pairs], [getattr(b, score) for _, b in pairs], seed
+        )
+        low, high = interval or (None, None)
+        rows.append(Row(name, mine.label, other.label, f"improvement_{score}", value, low, high, seeds))
+    chance = statistics.chance_of_separation(sizes)
+    return [*rows, Row(name, mine.label, other.label, "separation_by_chance", chance, None, None, seeds)]
+
+
+def _edge(values: Any) -> Iterable[Any]:
+    return itertools.repeat(None) if values is None else values
+
+
+def _csv(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(headings)
+    writer.writerows(["" if field is None else field for field in row] for row in rows)
+    return file.getvalue()

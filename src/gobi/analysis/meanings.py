@@ -1,0 +1,75 @@
+"""What the numbers of a comparison are called, and what they mean."""
+
+from __future__ import annotations
+
+STATISTICS = {
+    "final": "mean of the metric at the common end, bootstrap interval over seeds",
+    "final_iqm": "interquartile mean of the metric at the common end, stratified bootstrap interval",
+    "area": "mean of the metric from frame 0 to the common end (area under the curve per frame)",
+    "area_iqm": "interquartile mean of these areas over seeds and tasks, stratified bootstrap interval",
+    "solved": "share of seeds that reached the threshold by the common end, Wilson's interval",
+    "frames_mean": "mean frames to the threshold, a seed that never reached it counted as the common end",
+    "frames_median": "Kaplan-Meier median of the frames to the threshold",
+    "success": "success rate at the common end, Wilson's interval with as many trials as seeds",
+    "seconds": "wall-clock of training to the common end, summed over the runs",
+    "steps_per_second": "steps of all seeds together per second of wall-clock",
+    "improvement_area": "how often a seed of the method has a larger area than one of the other",
+    "improvement_final": "how often a seed of the method ends higher than one of the other",
+    "separation_by_chance": "how likely so few seeds of equal methods are fully separated, one way",
+}
+"""By their names in comparison.csv."""
+
+COLUMNS = {
+    "final": "at the end, mean",
+    "final_iqm": "at the end, IQM",
+    "area": "area, mean",
+    "area_iqm": "area, IQM",
+    "solved": "seeds at the threshold",
+    "frames_mean": "frames to it, mean",
+    "frames_median": "frames to it, median",
+    "success": "success at the end",
+    "seconds": "wall-clock",
+    "steps_per_second": "steps per second",
+}
+"""Headings of the page's tables."""
+
+EXPLAINED = {
+    "Interval": (
+        "The small numbers: 95 %, over seeds. The bootstrap draws seeds anew inside each task, so it says "
+        "how the result would move with other seeds, not with other tasks or settings. With four seeds or "
+        "fewer it is too narrow more often than 1 time in 20."
+    ),
+    "At the end": (
+        "The metric at the common end; return and success are means over a seed's last 100 episodes."
+    ),
+    "IQM": (
+        "The interquartile mean: of the middle half of all seeds (and tasks). One odd seed moves it less "
+        "than the mean; it also hides one failed seed in four, which the number of seeds at the threshold "
+        "does not."
+    ),
+    "Area": (
+        "The mean of the metric over all common frames, pre-training included, during which return and "
+        "success are 0. It rewards learning early as well as ending high."
+    ),
+    "Frames to the threshold": (
+        "When a seed's metric was first at the threshold or above. A seed that never got there is censored: "
+        "it needs more than the common frames, nobody knows how many. The median is Kaplan and Meier's; its "
+        "upper end is open where the seeds are too few to have one. The mean counts such a seed as the "
+        "common end, so it is too small where any failed, and shown as 'at least'."
+    ),
+    "Success": (
+        "The share of solved episodes at the common end, with Wilson's interval for as many trials as there "
+        "are seeds: wide, because few seeds say little of the next one."
+    ),
+    "Probability of improvement": (
+        "How often a random seed of one method beats a random seed of the other on the same task, ties "
+        "counted half; 0.5 is no difference. It says how surely, not by how much. If no seed ever lost, the "
+        "bootstrap has no width; then 'by chance' says how often equal methods would do the same with so few "
+        "seeds."
+    ),
+    "Wall-clock": (
+        "Of training up to the common end, compiling included, pre-training not; runs are added up, the "
+        "seeds of one run share its time. It is comparable on the same device only."
+    ),
+}
+"""For the reader of the page."""

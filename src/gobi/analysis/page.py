@@ -1,0 +1,279 @@
+"""A comparison as one HTML page that needs nothing else: no network, no scripts, no fonts of its own."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+
+from gobi.analysis import statistics
+from gobi.analysis.card_table import cards
+from gobi.analysis.comparison import ALL, SHARED, Comparison, bare, millions, notes
+from gobi.analysis.drawing import DARK, LIGHT, label, letter, svg, swatch
+from gobi.analysis.grouping import Method
+from gobi.analysis.meanings import COLUMNS, EXPLAINED
+from gobi.analysis.scores import Row
+
+STYLE = Path(__file__).with_name("page.css")
+
+
+def html(comparison: Comparison) -> str:
+    """The whole page."""
+    title = _title(comparison)
+    sections = [
+        f"<h1>{escape(title)}</h1>",
+        *_preface(comparison),
+        *_methods(comparison),
+        *_curves(comparison),
+        *_over_all(comparison),
+        *_pairs(comparison),
+        *(part for task in comparison.tasks for part in _task(comparison, task)),
+        *cards(comparison),
+        *_explained(),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title>\n<style>\n{STYLE.read_text()}{_palette()}</style></head>\n<body>\n"
+        + "\n".join(sections)
+        + "\n</body></html>\n"
+    )
+
+
+def shown(row: Row) -> tuple[str, str]:
+    """A number and its interval as the tables show them; empty where there is none."""
+    text = _text_of(row)
+    if row.low is None or row.high is None:
+        return _value(row, text), ""
+    if math.isinf(row.high):
+        return _value(row, text), f"from {text(row.low)}"
+    return _value(row, text), f"{text(row.low)} to {text(row.high)}"
+
+
+def _value(row: Row, text: Callable[[float], str]) -> str:
+    if math.isinf(row.value):
+        return "never"
+    if row.statistic == "solved":
+        return f"{round(row.value * row.seeds)} of {row.seeds}"
+    return f"at least {text(row.value)}" if row.at_least else text(row.value)
+
+
+def _text_of(row: Row) -> Callable[[float], str]:
+    if row.statistic.startswith("frames"):
+        return millions
+    if row.statistic == "seconds":
+        return lambda value: f"{value / 60:.1f} min"
+    if row.statistic == "steps_per_second":
+        return lambda value: f"{value:,.0f}"
+    if row.statistic == "separation_by_chance":
+        return lambda value: f"1 in {1 / value:,.0f}"
+    return lambda value: f"{value:.3f}"
+
+
+def _title(comparison: Comparison) -> str:
+    methods, tasks = len(comparison.methods), list(comparison.tasks)
+    where = bare(tasks[0]) if len(tasks) == 1 else f"{len(tasks)} tasks"
+    if methods == 1:
+        return f"{comparison.methods[0].label} on {where}"
+    return f"{methods} methods on {where}"
+
+
+def _preface(comparison: Comparison) -> list[str]:
+    runs = sum(len(one.runs) for one in comparison.groups)
+    seeds = sum(len(one.curves) for one in comparison.groups)
+    about = (
+        f"{runs} run{'s' * (runs > 1)}, {seeds} seed{'s' * (seeds > 1)}; "
+        f"compared: {label(comparison.metric)}. "
+        f"Intervals: 95 %, {statistics.RESAMPLES:,} resamples drawn with seed {comparison.seed}. "
+        "Pre-training counts as frames."
+    )
+    links = [("methods", "Methods"), ("curves", "Learning curves")]
+    links += [("all", "All tasks")] * (len(comparison.common) > 1)
+    links += [("pairs", "Method against method")] * (len(comparison.methods) > 1)
+    links += [(_anchor(task), bare(task)) for task in comparison.tasks]
+    links += [("cards", "Cards"), ("meaning", "What the numbers mean")]
+    places = "".join(f'<a href="#{escape(at)}">{escape(text)}</a>' for at, text in links)
+    found = "".join(f"<li>{escape(note)}</li>" for note in notes(comparison))
+    known = f'<ul class="notes">{found}</ul>' if found else ""
+    return [f"<p>{escape(about)}</p>", f"<nav>{places}</nav>", known]
+
+
+def _methods(comparison: Comparison) -> list[str]:
+    """What was grouped, and why."""
+    headings = (
+        "method",
+        "reward",
+        "recipe",
+        "world",
+        "told apart by",
+        "uses beyond the task",
+        "runs",
+        "seeds",
+    )
+    rows = []
+    for number, method in enumerate(comparison.methods):
+        groups = [one for one in comparison.groups if one.method == method]
+        runs = [run for one in groups for run in one.runs]
+        privileged = dict.fromkeys(name for run in runs for name in run.card.get("privileged", ()))
+        settings = ", ".join(f"{name} = {value}" for name, value in method.settings)
+        seeds = "; ".join(f"{len(one.curves)} on {bare(one.task)}" for one in groups)
+        words = (method.reward, method.recipe, method.world, settings or "-", ", ".join(privileged) or "-")
+        cells = [_plain(text, name) for text, name in zip(words, headings[1:], strict=False)]
+        cells += [_plain(str(len(runs)), "runs"), _plain(seeds, "seeds")]
+        rows.append(f"<tr>{_named(number, method)}{''.join(cells)}</tr>")
+    about = (
+        "Runs count as one method if they have the same reward, recipe and world and, on each task, the same "
+        "settings; room for levels and codes, and snapshots, do not matter."
+    )
+    return [f'<h2 id="methods">Methods</h2><p class="quiet">{about}</p>', _table(headings, rows)]
+
+
+def _curves(comparison: Comparison) -> list[str]:
+    """All panels under one legend."""
+    names = enumerate(comparison.methods)
+    legend = "".join(f"<span>{swatch(number)}{escape(method.label)}</span>" for number, method in names)
+    panels = [ALL] * (len(comparison.common) > 1) + list(comparison.tasks)
+    figures = [
+        f"<figure><figcaption>{escape(bare(task))}</figcaption>{svg(comparison, task)}</figure>"
+        for task in panels
+    ]
+    about = f"{label(comparison.metric).capitalize()}: mean over seeds, each seed thin, 95 % bootstrap band."
+    if panels[0] == ALL:
+        about += " All tasks: interquartile mean over seeds and tasks" + _scores(comparison)
+    kind = "panels" if len(panels) > 1 else "panel"
+    return [
+        f'<h2 id="curves">Learning curves</h2><p class="quiet">{escape(about)}</p>',
+        f'<div class="legend">{legend}</div><div class="{kind}">{"".join(figures)}</div>',
+    ]
+
+
+def _scores(comparison: Comparison) -> str:
+    return ", as shares of each task's best known return." if comparison.normalised else ", as they are."
+
+
+def _over_all(comparison: Comparison) -> list[str]:
+    if len(comparison.common) < 2:
+        return []
+    names = ", ".join(map(bare, comparison.common))
+    about = f"Interquartile means (IQM) over the seeds and tasks ({names}){_scores(comparison)}"
+    wanted = ("final_iqm", "area_iqm", "solved", "success", "seconds")
+    return [
+        f'<h2 id="all">All tasks</h2><p class="quiet">{escape(about)}</p>',
+        _numbers(comparison, ALL, wanted),
+    ]
+
+
+def _task(comparison: Comparison, task: str) -> list[str]:
+    about = comparison.tasks[task]
+    facts = [f"Common frames: {millions(about.horizon)}."]
+    if about.threshold is not None:
+        facts.append(f"Threshold: {label(comparison.metric)} {about.threshold:.3f}.")
+    if about.best:
+        facts.append(f"Best return known: {about.best:.3f}.")
+    known = {row.statistic for row in comparison.rows if row.task == task}
+    return [
+        f'<h2 id="{escape(_anchor(task))}">{escape(bare(task))}</h2><p class="quiet">{" ".join(facts)}</p>',
+        _numbers(comparison, task, [name for name in COLUMNS if name in known]),
+    ]
+
+
+def _numbers(comparison: Comparison, task: str, wanted: Sequence[str]) -> str:
+    """A table with one line for each method."""
+    rows = []
+    for number, method in enumerate(comparison.methods):
+        found = [comparison.row(task, method.label, name) for name in wanted]
+        if any(found):
+            cells = [_number(row, COLUMNS[name]) for row, name in zip(found, wanted, strict=True)]
+            rows.append(f"<tr>{_named(number, method)}{''.join(cells)}</tr>")
+    return _table(("method", *(COLUMNS[name] for name in wanted)), rows)
+
+
+def _pairs(comparison: Comparison) -> list[str]:
+    if len(comparison.methods) < 2:
+        return []
+    headings = ("pair", "on", "larger area", "ends higher", "no seed lost: by chance", "verdict by area")
+    rows = []
+    for (a, mine), (b, other) in itertools.combinations(enumerate(comparison.methods), 2):
+        task = next(
+            (row.task for row in comparison.rows if (row.method, row.other) == (mine.label, other.label)), ""
+        )
+        names = ("improvement_area", "improvement_final", "separation_by_chance")
+        area, final, chance = (comparison.row(task, mine.label, name, other.label) for name in names)
+        if area is None or final is None or chance is None:
+            continue
+        head = f"<th>{swatch(a)}{escape(mine.label)} <br>over {swatch(b)}{escape(other.label)}</th>"
+        both = [
+            set(one.task for one in comparison.groups if one.method == method) for method in (mine, other)
+        ]
+        where = bare(task) if task != SHARED else f"{len(both[0] & both[1])} tasks"
+        # How likely such a win is by chance is of interest only where there was one.
+        won = {area.value, final.value} & {0.0, 1.0}
+        cells = [_plain(where, "on"), _number(area, "larger area"), _number(final, "ends higher")]
+        cells += [_number(chance if won else None, headings[4])]
+        cells += [_plain(verdict(area, chance, a, b), headings[5])]
+        rows.append(f"<tr>{head}{''.join(cells)}</tr>")
+    about = (
+        "Probability of improvement: how often a seed of the first beats one of the second on the same task. "
+        "Many pairs at 95 % will show a difference or two by chance alone."
+    )
+    return [f'<h2 id="pairs">Method against method</h2><p class="quiet">{about}</p>', _table(headings, rows)]
+
+
+def verdict(improvement: Row, chance: Row, mine: int, other: int) -> str:
+    """What a probability of improvement allows to say, in words."""
+    if improvement.low is None or improvement.high is None:
+        return "one seed is too few to tell"
+    if improvement.low == improvement.high and 2 * chance.value > 1 - statistics.LEVEL:
+        return "too few seeds to tell"
+    if improvement.low > 0.5:
+        return f"{letter(mine)} is better"
+    if improvement.high < 0.5:
+        return f"{letter(other)} is better"
+    return "cannot be told apart"
+
+
+def _explained() -> list[str]:
+    parts = [f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in EXPLAINED.items()]
+    return ['<h2 id="meaning">What the numbers mean</h2>', f"<dl>{''.join(parts)}</dl>"]
+
+
+def _table(headings: Sequence[str], rows: Sequence[str]) -> str:
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in headings)
+    return (
+        f'<div class="scroll"><table class="stack"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def _named(number: int, method: Method) -> str:
+    return f'<th scope="row">{swatch(number)}{escape(method.label)}</th>'
+
+
+def _plain(text: str, heading: str) -> str:
+    return f'<td data-label="{escape(heading)}"><span>{escape(text)}</span></td>'
+
+
+def _number(row: Row | None, heading: str) -> str:
+    """A cell with a number of the comparison, and which one it is."""
+    if row is None:
+        return _plain("-", heading)
+    value, interval = shown(row)
+    key = escape("|".join((row.task, row.method, row.other, row.statistic)))
+    small = f"<small>{escape(interval)}</small>" if interval else ""
+    return (
+        f'<td class="number" data-label="{escape(heading)}" data-key="{key}">'
+        f"<span>{escape(value)}{small}</span></td>"
+    )
+
+
+def _anchor(task: str) -> str:
+    return "task-" + "".join(sign if sign.isalnum() else "-" for sign in bare(task))
+
+
+def _palette() -> str:
+    def rules(colours: Sequence[str]) -> str:
+        return " ".join(f".m{number} {{ --c: {colour}; }}" for number, colour in enumerate(colours))
+
+    return f"{rules(LIGHT)}\n@media (prefers-color-scheme: dark) {{ {rules(DARK)} }}\n"

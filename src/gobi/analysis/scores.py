@@ -1,0 +1,200 @@
+"""The scores of one method on one task: of each of its seeds, and what they come to, up to the common end."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float64
+
+from gobi.analysis import statistics
+from gobi.analysis.grouping import Group, Method
+from gobi.analysis.meanings import STATISTICS
+from gobi.analysis.statistics import Interval
+
+POINTS = 101
+"""Points at which curves are drawn; the statistics use the rows of the runs themselves."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One number of a comparison.
+
+    task, method:  which; the task may be "all tasks".
+    other:         the method that it is compared with; empty otherwise.
+    statistic:     see `meanings.STATISTICS`.
+    value:         inf for a time that never came.
+    low, high:     its 95 % interval; None where there is none.
+    seeds:         how many it comes from; of both methods together in a comparison.
+    at_least:      whether the truth can only be larger, as some seeds were not watched to their end.
+    """
+
+    task: str
+    method: str
+    other: str
+    statistic: str
+    value: float
+    low: float | None
+    high: float | None
+    seeds: int
+    at_least: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A method's learning curve on a task, or over all of them.
+
+    frames:      where; over all tasks the share of each task's common frames, 0 to 1.
+    middle:      the mean over seeds, or the interquartile mean over seeds and tasks.
+    low, high:   its bootstrap interval; None where there is none.
+    seeds:       the curve of each seed; empty over all tasks.
+    """
+
+    task: str
+    method: Method
+    frames: Float64[np.ndarray, " points"]
+    middle: Float64[np.ndarray, " points"]
+    low: Float64[np.ndarray, " points"] | None
+    high: Float64[np.ndarray, " points"] | None
+    seeds: Float64[np.ndarray, "seeds points"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """What the runs of a task are measured with: common frames, threshold, and the best return known."""
+
+    name: str
+    horizon: float
+    threshold: float | None
+    best: float | None
+
+
+class Scored:
+    """A group with the scores of its seeds.
+
+    final, area:  of each seed.
+    curves:       of each seed, at `points`.
+    rows:         what they come to.
+    """
+
+    def __init__(self, group: Group, task: Task, seed: int):
+        self.group, self.task, self.seed = group, task, seed
+        curves, end = group.curves, task.horizon
+        self.final = np.array([np.interp(end, one.frames, one.values) for one in curves])
+        self.area = np.array([statistics.area_under_curve(one.frames, one.values, end) for one in curves])
+        self.points = np.linspace(0.0, end, POINTS)
+        self.curves = np.array([np.interp(self.points, one.frames, one.values) for one in curves])
+        self.rows = [*self._means(), *self._times(), *self._success(), *self._clock()]
+
+    def line(self) -> Line:
+        """The learning curve: the mean over seeds."""
+        band = statistics.bootstrap_band([self.curves], statistics.mean, self.seed) or (None, None)
+        middle = statistics.mean(self.curves.T)
+        return Line(self.task.name, self.group.method, self.points, middle, *band, self.curves)
+
+    def _row(
+        self, statistic: str, value: float, interval: Interval | None = None, at_least: bool = False
+    ) -> Row:
+        low, high = interval or (None, None)
+        label = self.group.method.label
+        return Row(self.task.name, label, "", statistic, value, low, high, len(self.final), at_least)
+
+    def _means(self) -> list[Row]:
+        plain, robust = statistics.mean, statistics.interquartile_mean
+        wanted = ("final", self.final, plain), ("final_iqm", self.final, robust), ("area", self.area, plain)
+        return [
+            self._row(name, float(kind(scores)), statistics.bootstrap([scores], kind, self.seed))
+            for name, scores, kind in wanted
+        ]
+
+    def _times(self) -> list[Row]:
+        """How soon the threshold was reached; nothing without one."""
+        threshold, end = self.task.threshold, self.task.horizon
+        if threshold is None:
+            return []
+        reached = [
+            statistics.first_reached(one.frames, one.values, threshold, end) for one in self.group.curves
+        ]
+        times, solved = np.array([time for time, _ in reached]), np.array([yes for _, yes in reached])
+        survival = statistics.kaplan_meier(times, solved)
+        share = float(solved.mean())
+        mean, around = statistics.restricted_mean(times, solved, end, self.seed)
+        # Of seeds that all failed the resamples know no other end: that is no certainty.
+        known = bool(solved.any()) and len(times) > 1
+        return [
+            self._row("solved", share, _wilson(share, len(times))),
+            self._row("frames_mean", mean, around if known else None, at_least=share < 1),
+            self._row("frames_median", survival.median, survival.median_interval if known else None),
+        ]
+
+    def _success(self) -> list[Row]:
+        """The rate of success at the common end, whatever the metric is."""
+        last = []
+        for run in self.group.runs:
+            if "success" not in run.columns:
+                return []
+            for seed in run.seeds:
+                mine = (run.columns["seed"] == seed) & np.isfinite(run.columns["success"])
+                frames, values = run.columns["frames"][mine] + run.pretraining, run.columns["success"][mine]
+                last.append(np.interp(self.task.horizon, frames, values, left=0.0) if mine.any() else 0.0)
+        share = min(1.0, float(np.mean(last)))
+        return [self._row("success", share, _wilson(share, len(last)))]
+
+    def _clock(self) -> list[Row]:
+        """Wall-clock of training; a run's seeds share it."""
+        seconds, steps = 0.0, 0.0
+        for run in self.group.runs:
+            if "seconds" not in run.columns or not np.isfinite(run.columns["seconds"]).all():
+                return []
+            one = run.columns["seed"] == run.seeds[0]
+            frames = self.task.horizon - run.pretraining
+            seconds += float(np.interp(frames, run.columns["frames"][one], run.columns["seconds"][one]))
+            steps += frames * len(run.seeds)
+        if not seconds:
+            return []
+        return [self._row("seconds", seconds), self._row("steps_per_second", steps / seconds)]
+
+
+def summed_up(name: str, method: Method, chosen: Sequence[Scored], normalised: bool) -> list[Row]:
+    """The rows of one method over several tasks.
+
+    name:        of all these tasks together.
+    normalised:  scores are shares of the best return known of their task.
+    """
+    seeds, rows = sum(len(one.final) for one in chosen), []
+
+    def add(statistic: str, value: float, interval: Interval | None = None) -> None:
+        rows.append(Row(name, method.label, "", statistic, value, *(interval or (None, None)), seeds))
+
+    robust = statistics.interquartile_mean
+    for score in ("final", "area"):
+        scores = [getattr(one, score) / scale(one, normalised) for one in chosen]
+        interval = statistics.bootstrap(scores, robust, chosen[0].seed)
+        add(f"{score}_iqm", float(robust(np.concatenate(scores))), interval)
+    parts = {key: [row for one in chosen for row in one.rows if row.statistic == key] for key in STATISTICS}
+    for key in ("solved", "success"):
+        if len(parts[key]) == len(chosen):
+            share = min(1.0, sum(row.value * row.seeds for row in parts[key]) / seeds)
+            add(key, share, _wilson(share, seeds))
+    if len(parts["seconds"]) == len(chosen):
+        add("seconds", sum(row.value for row in parts["seconds"]))
+    return rows
+
+
+def summed_line(name: str, method: Method, chosen: Sequence[Scored], normalised: bool) -> Line:
+    """The learning curve of one method over several tasks: the interquartile mean over seeds and tasks."""
+    robust = statistics.interquartile_mean
+    curves = [one.curves / scale(one, normalised) for one in chosen]
+    band = statistics.bootstrap_band(curves, robust, chosen[0].seed) or (None, None)
+    middle = robust(np.concatenate(curves).T)
+    return Line(name, method, np.linspace(0.0, 1.0, POINTS), middle, *band, np.empty((0, POINTS)))
+
+
+def scale(one: Scored, normalised: bool) -> float:
+    """What scores of a task are divided by before they meet those of other tasks."""
+    return (one.task.best or 1.0) if normalised else 1.0
+
+
+def _wilson(share: float, seeds: int) -> Interval | None:
+    return statistics.wilson(share, seeds) if seeds > 1 else None

@@ -1,0 +1,108 @@
+"""`gobi compare`: methods beside each other, with statistics that say how sure they are."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from gobi.analysis import comparison as comparisons
+from gobi.analysis import page
+from gobi.analysis.comparison import Comparison, bare, millions
+from gobi.analysis.drawing import png
+from gobi.cli.arguments import UsageError, check_seed
+from gobi.cli.output import new_folder
+from gobi.cli.terminal import say, show
+from gobi.errors import GobiError, MissingExtra
+from gobi.training.files import disk_errors, write_whole
+
+HEADINGS = (
+    "task",
+    "method",
+    "runs",
+    "seeds",
+    "frames",
+    "at the end",
+    "area",
+    "solved",
+    "frames to threshold",
+)
+
+
+def compare(
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")],
+    /,
+    *,
+    out: Path | None = None,
+    threshold: float | None = None,
+    metric: str = "return",
+    seed: int = 0,
+) -> None:
+    """Compares runs: curves, intervals, chances and cards, on one HTML page with pictures and CSV files.
+
+    Args:
+        runs: folders of runs, folders with such folders inside, or metrics.csv files.
+        out: the folder to write into; by default runs/comparison.
+        threshold: the metric's value that counts as solved; by default 90 % of the task's best known return.
+        metric: what is compared: a column of metrics.csv of which more is better.
+        seed: of the bootstrap.
+    """
+    if not runs:
+        raise UsageError("missing RUN: the folder of at least one run (see gobi compare --help)")
+    check_seed(seed)
+    if threshold is not None and not math.isfinite(threshold):
+        raise GobiError(f"--threshold must be a number, got {threshold}")
+    folder = new_folder(out, "comparison")
+    found = comparisons.compare(runs, metric, threshold, seed)
+    _tell(found)
+    _write(found, folder)
+
+
+def _tell(found: Comparison) -> None:
+    rows = []
+    for one in found.groups:
+        name, end = one.method.label, found.tasks[one.task].horizon
+        texts = [_text(found, one.task, name, key) for key in ("final", "area", "solved", "frames_mean")]
+        rows.append([bare(one.task), name, str(len(one.runs)), str(len(one.curves)), millions(end), *texts])
+    show(rows, HEADINGS, numbers=HEADINGS[2:])
+    for row in found.rows:
+        if row.statistic == "improvement_area":
+            value, interval = page.shown(row)
+            say(f"a seed of '{row.method}' has a larger area than one of '{row.other}': {value}"
+                f"{f' ({interval})' if interval else ''}, {bare(row.task)}")  # fmt: skip
+    for note in comparisons.notes(found):
+        say(f"note: {note}")
+
+
+def _text(found: Comparison, task: str, method: str, statistic: str) -> str:
+    row = found.row(task, method, statistic)
+    if row is None:
+        return "-"
+    value, interval = page.shown(row)
+    return f"{value} ({interval})" if interval else value
+
+
+def _write(found: Comparison, folder: Path) -> None:
+    """The page, its numbers, and a picture of each panel where they can be drawn."""
+    files = {
+        "comparison.html": page.html(found).encode(),
+        "comparison.csv": found.to_csv().encode(),
+        "curves.csv": found.curves_to_csv().encode(),
+    }
+    panels = dict.fromkeys(line.task for line in found.lines)
+    try:
+        files |= {f"curves-{_file_name(task)}.png": png(found, task) for task in panels}
+    except MissingExtra as error:
+        say(f"no pictures beside the page: {error}")
+    with disk_errors(str(folder)):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            write_whole(folder / name, content)
+    say(f"open {folder / 'comparison.html'}")
+    say(f"wrote {', '.join(files)} into {folder}")
+
+
+def _file_name(task: str) -> str:
+    return "".join(sign if sign.isalnum() or sign in "-." else "-" for sign in bare(task))

@@ -1,0 +1,244 @@
+"""Random network distillation: a view is novel while a predictor errs on a fixed random network's output.
+
+The predictor learns from the views that the agent meets, so that its error falls where it has been often
+(Burda et al. 2018). RND pays the error itself; NovelD compares the errors at both ends of a step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float32, Key, PyTree, UInt8
+
+from gobi.agents.impala import optimiser as rmsprop
+from gobi.errors import GobiError, unknown
+from gobi.networks import symbols
+from gobi.networks.layers import ConvStack, Linear, conv_stack, num_patches, orthogonal_linear, torch_linear
+from gobi.rewards.reward import Metrics
+from gobi.types import Spec
+
+Norm = Literal["plain", "squared"]
+Kind = Literal["ride", "paper", "small"]
+Optimiser = Literal["rmsprop", "adam"]
+KINDS = ("ride", "paper", "small")
+NORMS = ("plain", "squared")
+
+UNITS = {"ride": 128, "paper": 1024, "small": 32}
+"""Numbers in an embedding."""
+CLIP = 40.0
+"""The largest norm of the predictor's gradient."""
+SIDE = 7
+"""Cells along a view."""
+
+
+class Embedding(eqx.Module):
+    """A view as a vector: 3x3 convolutions with ELU, if any, then dense layers, if any.
+
+    inputs:  what the first layer reads: the integers / 255 (`scaled`), as they are (`raw`), or `onehot`.
+    linear:  whether the last dense layer has no ReLU.
+    """
+
+    convolutions: ConvStack | None
+    dense: tuple[Linear, ...]
+    inputs: Literal["scaled", "raw", "onehot"] = eqx.field(static=True)
+    linear: bool = eqx.field(static=True, default=False)
+
+    def __call__(self, views: UInt8[Array, "*batch 7 7 3"]) -> Float32[Array, "*batch units"]:
+        """The embedding of each view."""
+        if self.inputs == "scaled":
+            x = views.astype(jnp.float32) / 255
+        else:
+            x = symbols.encode_views(views, self.inputs, jnp.float32)
+        flat = x.reshape(*x.shape[:-3], -1) if self.convolutions is None else self.convolutions(x)
+        return _through(self.dense, flat, self.linear)
+
+
+class MLP(eqx.Module):
+    """Features as a vector: dense layers with ReLU between them."""
+
+    layers: tuple[Linear, ...]
+
+    def __call__(self, x: Float32[Array, "*batch features"]) -> Float32[Array, "*batch units"]:
+        """The outputs of each row."""
+        return _through(self.layers, x, linear=True)
+
+
+class Networks(eqx.Module):
+    """What tells how novel a view is.
+
+    encoder:    fixed at random; views to what the other two read. None where they read the views themselves.
+    target:     fixed at random.
+    predictor:  learns to say the same.
+    """
+
+    encoder: Embedding | None
+    target: Embedding | MLP
+    predictor: Embedding | MLP
+
+    def read(self, views: UInt8[Array, "*batch 7 7 3"]) -> Any:
+        """What target and predictor read of views."""
+        return views if self.encoder is None else self.encoder(views)
+
+    def novelty(self, views: UInt8[Array, "*batch 7 7 3"], norm: Norm) -> Float32[Array, "*batch"]:
+        """nov(o) = ||predictor(o) - target(o)||, or its square."""
+        x = self.read(views)
+        return length(self.predictor(x) - self.target(x), norm)
+
+
+def length(vectors: Float32[Array, "*batch units"], norm: Norm) -> Float32[Array, "*batch"]:
+    """The Euclidean length of each vector (`plain`), or its square (`squared`).
+
+    Where a vector is zero, so is the gradient, as in torch: a root's own would be no number. It does happen:
+    networks without biases agree on a view of zeros.
+    """
+    squares = jnp.sum(jnp.square(vectors), axis=-1)
+    if norm == "squared":
+        return squares
+    positive = squares > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squares, 1)), 0)
+
+
+class Distilled(eqx.Module):
+    """Networks in training: what a reward keeps in its state.
+
+    networks:   of which the predictor changes.
+    optimiser:  the state of the predictor's optimiser.
+    """
+
+    networks: Networks
+    optimiser: PyTree
+
+
+def on_views(key: Key[Array, ""], spec: Spec, kind: Kind) -> Networks:
+    """Target and predictor are two embeddings of the view, alike but for their weights."""
+    _check_views(spec)
+    one, other = jax.random.split(key)
+    return Networks(None, embedding(one, kind), embedding(other, kind))
+
+
+def on_frozen_features(key: Key[Array, ""], spec: Spec, kind: Kind) -> Networks:
+    """Target and predictor read the features of a random encoder that never learns.
+
+    With `paper` the encoder is the policy's feature extractor, as it would be before training; the target has
+    four layers of 128 units, the predictor layers of 1024, 1024, 128, 128 and 128.
+    """
+    _check_views(spec)
+    encoder_key, one, other = jax.random.split(key, 3)
+    units = UNITS[kind]
+    narrow, wide = (32, 64) if kind == "small" else (128, 1024)
+    return Networks(
+        encoder=embedding(encoder_key, kind),
+        target=mlp(one, (units, *[narrow] * 4)),
+        predictor=mlp(other, (units, wide, wide, *[narrow] * 3)),
+    )
+
+
+def embedding(key: Key[Array, ""], kind: Kind) -> Embedding:
+    """A fresh embedding of 7x7 views.
+
+    ride:   that of RIDE's public code: integers / 255; convolutions of 32, 32 and 128 channels, all of stride
+            2, which leave one place of the 49. Orthogonal weights, biases of zero.
+    paper:  that of the GoBI paper, the policy's feature extractor: raw integers; convolutions of 32, 128 and
+            512 channels, strides 1, 2 and 2; two dense layers of 1024 units with ReLU. Weights as above.
+    small:  for laptops and tests: one-hot cells, dense layers of 64 and 32 units; torch's initial weights.
+    """
+    units = UNITS[kind]
+    if kind == "small":
+        sizes = (SIDE * SIDE * symbols.ALL_CLASSES, 64, units)
+        return Embedding(None, mlp(key, sizes).layers, "onehot", linear=True)
+    if kind == "ride":
+        return Embedding(conv_stack(key, 3, (32, 32, units), strides=(2, 2, 2)), (), "scaled")
+    channels, strides, side = (32, 128, 512), (1, 2, 2), SIDE
+    for stride in strides:
+        side = num_patches(side, stride, border=1)
+    one, *others = jax.random.split(key, 3)
+    inputs = channels[-1] * side**2, units
+    dense = tuple(orthogonal_linear(other, size, units) for other, size in zip(others, inputs, strict=True))
+    return Embedding(conv_stack(one, 3, channels, strides), dense, "raw")
+
+
+def mlp(key: Key[Array, ""], sizes: Sequence[int]) -> MLP:
+    """Layers from each of these sizes to the next, with torch's initial weights."""
+    keys = jax.random.split(key, len(sizes) - 1)
+    return MLP(tuple(torch_linear(*made) for made in zip(keys, sizes[:-1], sizes[1:], strict=True)))
+
+
+class Teaching(eqx.Module):
+    """How the predictor learns from a rollout, in one step.
+
+    optimiser:  RMSProp as torch has it (decay 0.99, epsilon 1e-5), or Adam.
+    rate:       its learning rate, constant.
+    norm:       of the error, the same that is paid.
+    weight:     of the loss, which is averaged over environments.
+    summed:     whether it is summed over time, or averaged as well.
+    """
+
+    optimiser: Optimiser = eqx.field(static=True)
+    rate: float = eqx.field(static=True)
+    norm: Norm = eqx.field(static=True)
+    weight: float = eqx.field(static=True, default=1.0)
+    summed: bool = eqx.field(static=True, default=False)
+
+    def begin(self, networks: Networks) -> Distilled:
+        """The networks, with an optimiser that has seen nothing."""
+        predictor: Any = networks.predictor
+        if self.optimiser == "adam":
+            return Distilled(networks, optax.adam(self.rate).init(predictor))
+        return Distilled(networks, rmsprop.init(predictor))
+
+    def learn(self, state: Distilled, views: UInt8[Array, "time envs 7 7 3"]) -> tuple[Distilled, Metrics]:
+        """One step of the predictor. Logs the loss before it, and the gradient's norm before clipping."""
+        networks = state.networks
+        x = networks.read(views)
+        wanted = networks.target(x)
+
+        def loss(predictor: Embedding | MLP) -> Float32[Array, ""]:
+            errors = jnp.mean(length(predictor(x) - wanted, self.norm), axis=1)
+            return self.weight * (jnp.sum(errors) if self.summed else jnp.mean(errors))
+
+        value, gradient = jax.value_and_grad(loss)(networks.predictor)
+        size = rmsprop.norm(gradient)
+        gradient = rmsprop.clip(gradient, size, CLIP)
+        if self.optimiser == "adam":
+            changes, optimiser = optax.adam(self.rate).update(gradient, state.optimiser)
+            predictor = eqx.apply_updates(networks.predictor, changes)
+        else:
+            predictor, optimiser = rmsprop.step(networks.predictor, gradient, state.optimiser, self.rate)
+        networks = Networks(networks.encoder, networks.target, predictor)
+        return Distilled(networks, optimiser), {"predictor_loss": value, "predictor_gradient_norm": size}
+
+
+def check_options(norm: str, network: str, **positive: float) -> None:
+    """Refuses names that do not exist, and numbers that are not positive."""
+    if norm not in NORMS:
+        raise unknown("norm", norm, NORMS)
+    if network not in KINDS:
+        raise unknown("kind of network", network, KINDS)
+    for name, value in positive.items():
+        if not (value > 0 and math.isfinite(value)):
+            raise GobiError(f"{name} must be a positive number, got {value}")
+
+
+def _through(
+    layers: Sequence[Linear], x: Float32[Array, "*batch n"], linear: bool
+) -> Float32[Array, "*batch m"]:
+    """Dense layers with ReLU, but not after the last one if it is to be linear."""
+    for index, layer in enumerate(layers):
+        x = layer(x)
+        if not (linear and index == len(layers) - 1):
+            x = jax.nn.relu(x)
+    return x
+
+
+def _check_views(spec: Spec) -> None:
+    if spec.observation_shape != (SIDE, SIDE, 3) or spec.observation_dtype != "uint8":
+        raise GobiError(
+            "random networks here read uint8 observations of shape [7, 7, 3]; "
+            f"{spec.id} gives {spec.observation_dtype} {list(spec.observation_shape)}"
+        )

@@ -1,0 +1,272 @@
+"""Features that are learned by predicting one's own moves: what RIDE, ICM, NGU and E3B have in common.
+
+An embedding of the view is trained together with two models on top of it: the inverse model tells from two
+consecutive embeddings which action lies between them, the forward model tells from an embedding and an action
+the next embedding. What the agent cannot influence helps neither, so the embedding need not keep it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, Int32, Key, UInt8
+
+from gobi.agents.impala import optimiser as rmsprop
+from gobi.errors import GobiError, unknown
+from gobi.networks import symbols
+from gobi.networks.layers import ConvStack, Linear, conv_stack, num_patches, orthogonal_linear
+from gobi.rewards.reward import Metrics
+from gobi.types import Spec, Transition, Views
+
+KINDS = ("ride", "paper", "small")
+NORMS = ("plain", "squared")
+UNITS = {"ride": 128, "paper": 1024, "small": 32}
+HIDDEN = {"ride": 256, "paper": 256, "small": 64}
+"""Units of the hidden layer of the forward and of the inverse model."""
+CLIP = 40.0
+"""The largest gradient norm of each of the three networks."""
+
+
+class Embedding(eqx.Module):
+    """A view as a vector: 3x3 convolutions with ELU, then dense layers with ReLU, if any.
+
+    inputs:  what the first layer reads: the integers / 255 (`scaled`), as they are (`raw`), or `onehot`.
+    """
+
+    convolutions: ConvStack
+    dense: tuple[Linear, ...]
+    inputs: Literal["scaled", "raw", "onehot"] = eqx.field(static=True)
+
+    def __call__(self, views: UInt8[Array, "*batch 7 7 3"]) -> Float32[Array, "*batch units"]:
+        """The embedding of each view."""
+        if self.inputs == "scaled":
+            x = views.astype(jnp.float32) / 255
+        else:
+            x = symbols.encode_views(views, self.inputs, jnp.float32)
+        x = self.convolutions(x)
+        for layer in self.dense:
+            x = jax.nn.relu(layer(x))
+        return x
+
+
+class TwoLayers(eqx.Module):
+    """A hidden layer with ReLU and a linear one."""
+
+    hidden: Linear
+    output: Linear
+
+    def __call__(self, x: Float32[Array, "*rows inputs"]) -> Float32[Array, "*rows outputs"]:
+        """The outputs of each row."""
+        return self.output(jax.nn.relu(self.hidden(x)))
+
+
+class Dynamics(eqx.Module):
+    """The three networks. All of them take any number of rows; embeddings are computed once, by `embed`.
+
+    embedding:  views to vectors.
+    forward:    an embedding and a one-hot action to the next embedding.
+    inverse:    two consecutive embeddings to the logits of the action between them.
+    """
+
+    embedding: Embedding
+    forward: TwoLayers
+    inverse: TwoLayers
+
+    @property
+    def num_actions(self) -> int:
+        """How many actions the inverse model tells apart."""
+        return self.inverse.output.bias.shape[-1]
+
+    @property
+    def units(self) -> int:
+        """The length of an embedding."""
+        return self.forward.output.bias.shape[-1]
+
+    def embed(self, views: UInt8[Array, "*batch 7 7 3"]) -> Float32[Array, "*batch units"]:
+        """The embedding of each view."""
+        return self.embedding(views)
+
+    def embed_both(
+        self, before: Views, after: Views
+    ) -> tuple[Float32[Array, "*batch units"], Float32[Array, "*batch units"]]:
+        """The embeddings of both ends of steps, in one batch."""
+        both = self.embed(jnp.stack([before["observation"], after["observation"]]))
+        return both[0], both[1]
+
+    def predict(
+        self, before: Float32[Array, "*batch units"], action: Int32[Array, "*batch"]
+    ) -> Float32[Array, "*batch units"]:
+        """The forward model's guess at the next embedding."""
+        actions = jax.nn.one_hot(action, self.num_actions, dtype=before.dtype)
+        return self.forward(jnp.concatenate([before, actions], axis=-1))
+
+    def logits(
+        self, before: Float32[Array, "*batch units"], after: Float32[Array, "*batch units"]
+    ) -> Float32[Array, "*batch actions"]:
+        """The inverse model's guess at the action between two embeddings."""
+        return self.inverse(jnp.concatenate([before, after], axis=-1))
+
+    def inverse_loss(
+        self,
+        before: Float32[Array, "*batch units"],
+        after: Float32[Array, "*batch units"],
+        action: Int32[Array, "*batch"],
+    ) -> Float32[Array, "*batch"]:
+        """The cross-entropy of the inverse model, for each row of embeddings."""
+        return cross_entropy(self.logits(before, after), action)
+
+    def forward_loss(
+        self,
+        before: Float32[Array, "*batch units"],
+        after: Float32[Array, "*batch units"],
+        action: Int32[Array, "*batch"],
+        norm: str = "plain",
+    ) -> Float32[Array, "*batch"]:
+        """How far off the forward model is, for each row of embeddings; gradients reach both of them."""
+        return size(self.predict(before, action) - after, norm)
+
+
+def dynamics(key: Key[Array, ""], spec: Spec, kind: str = "ride", units: int | None = None) -> Dynamics:
+    """Fresh networks for the 7x7 views of a task; all weights orthogonal, all biases zero.
+
+    kind:   `ride` as in RIDE's public code: integers / 255, convolutions of 32, 32 and `units` channels, all
+            with stride 2, which leave one place of the 49; models with 256 hidden units.
+            `paper` as the GoBI paper describes it: the policy's feature extractor, that is raw integers,
+            convolutions of 32, 128 and 512 channels and two dense layers of `units`; models as above.
+            `small` for laptops and tests: one-hot cells, 16, 16 and `units` channels, 64 hidden units.
+    units:  the length of an embedding; None takes 128, 1024 and 32.
+    """
+    check_options(kind, units)
+    if spec.observation_shape != (7, 7, 3) or spec.observation_dtype != "uint8":
+        raise GobiError(
+            "learned features need uint8 observations of shape [7, 7, 3]; "
+            f"{spec.id} gives {spec.observation_dtype} {list(spec.observation_shape)}"
+        )
+    units, hidden = UNITS[kind] if units is None else units, HIDDEN[kind]
+    embedding, forward, inverse = jax.random.split(key, 3)
+    return Dynamics(
+        embedding=_wide(embedding, units) if kind == "paper" else _narrow(embedding, kind, units),
+        forward=_two_layers(forward, units + spec.num_actions, hidden, units),
+        inverse=_two_layers(inverse, 2 * units, hidden, spec.num_actions),
+    )
+
+
+class Learner(eqx.Module):
+    """Networks in training: what a reward keeps in its state.
+
+    network:    the networks.
+    optimiser:  the running squares of their gradients (RMSProp).
+    """
+
+    network: Dynamics
+    optimiser: rmsprop.RMSProp
+
+
+def learner(key: Key[Array, ""], spec: Spec, kind: str = "ride", units: int | None = None) -> Learner:
+    """Fresh networks, see `dynamics`, and an optimiser that has seen nothing."""
+    network = dynamics(key, spec, kind, units)
+    return Learner(network, rmsprop.init(network))
+
+
+def learn(
+    state: Learner,
+    transitions: Transition,
+    forward: float = 10.0,
+    inverse: float = 0.1,
+    norm: str = "plain",
+    learning_rate: float | Float32[Array, ""] = 1e-4,
+) -> tuple[Learner, Metrics]:
+    """One step of RMSProp on a rollout [time, envs]: losses summed over time, averaged over environments.
+
+    forward, inverse:  the weights of the two losses. A loss of weight 0 is left out, and is not logged.
+    norm:              the forward loss: the length of the error, or its square.
+
+    The rate is constant, and the gradient of each network is clipped by itself. The last step of an episode
+    counts like any other: `after` is where it led.
+    """
+
+    def total(network: Dynamics) -> tuple[Float32[Array, ""], Metrics]:
+        before, after = network.embed_both(transitions.before, transitions.after)
+        loss, logged = jnp.float32(0), {}
+        if forward:
+            rows = network.forward_loss(before, after, transitions.action, norm)
+            loss += forward * jnp.sum(jnp.mean(rows, axis=1))
+            logged |= {"forward_loss": jnp.mean(rows)}
+        if inverse:
+            logits = network.logits(before, after)
+            rows = cross_entropy(logits, transitions.action)
+            loss += inverse * jnp.sum(jnp.mean(rows, axis=1))
+            hits = jnp.argmax(logits, axis=-1) == transitions.action
+            logged |= {"inverse_loss": jnp.mean(rows), "inverse_accuracy": jnp.mean(hits, dtype=jnp.float32)}
+        return loss, logged
+
+    gradients, logged = jax.grad(total, has_aux=True)(state.network)
+    clipped = Dynamics(
+        *(
+            rmsprop.clip(part, rmsprop.norm(part), CLIP)
+            for part in (gradients.embedding, gradients.forward, gradients.inverse)
+        )
+    )
+    network, squares = rmsprop.step(state.network, clipped, state.optimiser, learning_rate)
+    return Learner(network, squares), logged
+
+
+def size(vectors: Float32[Array, "*batch units"], norm: str) -> Float32[Array, "*batch"]:
+    """The length of each vector (`plain`) or its square (`squared`). The gradient at 0 is 0."""
+    squares = jnp.sum(jnp.square(vectors), axis=-1)
+    if norm == "squared":
+        return squares
+    positive = squares > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, squares, 1)), 0)
+
+
+def cross_entropy(
+    logits: Float32[Array, "*batch actions"], action: Int32[Array, "*batch"]
+) -> Float32[Array, "*batch"]:
+    """Minus the log probability of each action."""
+    chosen = jax.nn.one_hot(action, logits.shape[-1], dtype=logits.dtype)
+    return -jnp.sum(jax.nn.log_softmax(logits) * chosen, axis=-1)
+
+
+def check_options(
+    kind: str, units: int | None, norm: str = "plain", forward: float = 1.0, inverse: float = 1.0
+) -> None:
+    """Refuses networks and norms that do not exist, and losses that train nothing."""
+    if kind not in KINDS:
+        raise unknown("kind of features", kind, KINDS)
+    if units is not None and units < 1:
+        raise GobiError(f"an embedding has at least one unit, not {units}")
+    if norm not in NORMS:
+        raise unknown("norm", norm, NORMS)
+    if min(forward, inverse) < 0 or forward == inverse == 0:
+        raise GobiError(f"loss weights are not negative and not both 0, got {forward} and {inverse}")
+
+
+def _narrow(key: Key[Array, ""], kind: str, units: int) -> Embedding:
+    """7x7 cells to 4x4, 2x2 and 1: the last channels are the embedding."""
+    scaled = kind == "ride"
+    channels = 32 if scaled else 16
+    inputs = symbols.input_channels("raw" if scaled else "onehot")
+    stack = conv_stack(key, inputs, (channels, channels, units), strides=(2, 2, 2))
+    return Embedding(stack, (), "scaled" if scaled else "onehot")
+
+
+def _wide(key: Key[Array, ""], units: int) -> Embedding:
+    convolutions, *keys = jax.random.split(key, 3)
+    channels, strides = (32, 128, 512), (1, 2, 2)
+    side = 7
+    for stride in strides:
+        side = num_patches(side, stride, border=1)
+    sizes = (channels[-1] * side**2, units), (units, units)
+    dense = tuple(orthogonal_linear(one, *shape) for one, shape in zip(keys, sizes, strict=True))
+    return Embedding(conv_stack(convolutions, symbols.input_channels("raw"), channels, strides), dense, "raw")
+
+
+def _two_layers(key: Key[Array, ""], inputs: int, hidden: int, outputs: int) -> TwoLayers:
+    one, two = jax.random.split(key)
+    return TwoLayers(
+        orthogonal_linear(one, inputs, hidden), orthogonal_linear(two, hidden, outputs, gain=1.0)
+    )

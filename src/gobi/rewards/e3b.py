@@ -1,0 +1,106 @@
+"""E3B: the elliptical episodic bonus, a count of visits for features instead of states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Key
+
+from gobi.errors import GobiError
+from gobi.rewards import dynamics
+from gobi.rewards.reward import Metrics, Reward
+from gobi.types import Spec, Transition
+
+
+class Ellipse(eqx.Module):
+    """The state of `E3B`.
+
+    inverse:  C^-1 of each environment's episode.
+    fresh:    whether an episode begins with the next step.
+    learner:  the features and what trains them.
+    """
+
+    inverse: Float32[Array, "envs units units"]
+    fresh: Bool[Array, " envs"]
+    learner: dynamics.Learner
+
+
+class E3B(Reward):
+    """phi(o_{t+1})^T C^-1 phi(o_{t+1}), with C = ridge I + the sum of phi phi^T over the episode so far.
+
+    With one-hot features it is 1 / (N + ridge), N being the episode's visits so far. The features learn to
+    tell one's own actions. Henaff et al., 2022.
+
+    ridge:          what C begins with.
+    kind, units:    the features: see `gobi.rewards.dynamics`; units None takes as many as the kind has.
+    rate:           the learning rate of the features.
+    """
+
+    ridge: float = eqx.field(static=True, default=0.1)
+    kind: str = eqx.field(static=True, default="ride")
+    units: int | None = eqx.field(static=True, default=None)
+    rate: float = eqx.field(static=True, default=1e-4)
+
+    def __check_init__(self):
+        dynamics.check_options(self.kind, self.units)
+        if self.ridge <= 0 or self.rate <= 0:
+            raise GobiError(f"ridge and rate must be positive, got {self.ridge} and {self.rate}")
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The agent's own view."""
+        return frozenset({"observation"})
+
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Ellipse:
+        """Nothing visited, nothing learned."""
+        learner = dynamics.learner(key, spec, self.kind, self.units)
+        units = learner.network.units
+        return Ellipse(
+            inverse=jnp.broadcast_to(jnp.eye(units) / self.ridge, (num_envs, units, units)),
+            fresh=jnp.ones(num_envs, bool),
+            learner=learner,
+        )
+
+    def rollout(
+        self, state: Ellipse, transitions: Transition
+    ) -> tuple[Ellipse, Float32[Array, "time envs"], Metrics]:
+        """Embeds all at once; the inverses take up one state after the other."""
+        left, reached = state.learner.network.embed_both(transitions.before, transitions.after)
+        start = jnp.eye(left.shape[-1]) / self.ridge
+
+        def step(carry: Any, inputs: Any):
+            inverse, fresh = carry
+            left, reached, done = inputs
+            inverse = jnp.where(fresh[:, None, None], start, inverse)
+            # Both products read C^-1 once; that of the state reached follows from the update's own terms.
+            moved, sought = (_times(inverse, vectors) for vectors in (left, reached))
+            scale = 1 / (1 + jnp.sum(left * moved, axis=-1))
+            inverse = inverse - scale[:, None, None] * moved[:, :, None] * moved[:, None, :]
+            bonus = jnp.sum(reached * sought, axis=-1)
+            bonus = bonus - scale * jnp.square(jnp.sum(reached * moved, axis=-1))
+            return (inverse, done), bonus
+
+        inputs = left, reached, transitions.done
+        (inverse, fresh), bonus = jax.lax.scan(step, (state.inverse, state.fresh), inputs)
+        state = eqx.tree_at(lambda s: (s.inverse, s.fresh), state, (inverse, fresh))
+        # Rounding may leave a little less than nothing of a direction visited over and over.
+        bonus = jnp.maximum(bonus, 0.0)
+        return state, bonus, {"e3b/bonus": jnp.mean(bonus), "e3b/largest": jnp.max(bonus)}
+
+    def learn(self, state: Ellipse, key: Key[Array, ""], transitions: Transition) -> tuple[Ellipse, Metrics]:
+        """One step of the inverse model and its features."""
+        del key
+        learned, logged = dynamics.learn(
+            state.learner, transitions, forward=0.0, inverse=1.0, learning_rate=self.rate
+        )
+        return eqx.tree_at(lambda s: s.learner, state, learned), logged
+
+
+def _times(
+    inverse: Float32[Array, "envs units units"], vectors: Float32[Array, "envs units"]
+) -> Float32[Array, "envs units"]:
+    """C^-1 phi, in full precision: errors of TensorFloat32 would add up over an episode."""
+    return jnp.einsum("euv,ev->eu", inverse, vectors, precision=jax.lax.Precision.HIGHEST)

@@ -1,0 +1,229 @@
+"""EC, episodic curiosity: pays for what is not within reach of anything remembered of this episode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, Key, UInt8
+
+from gobi.errors import GobiError, unknown
+from gobi.rewards.comparator import INPUTS, SIZES, Comparator, Lessons, comparator, lesson, lessons
+from gobi.rewards.reward import Metrics, Reward
+from gobi.types import Spec, Transition
+
+
+class Curious(eqx.Module):
+    """The state of `EC`.
+
+    buffer:   what is remembered of each environment's episode. Observations, not embeddings: those would be
+              of an older network once it has learned more.
+    added:    how many have been entered in this episode, whatever has been replaced since.
+    fresh:    whether an episode begins with the next step.
+    novel:    whether what was seen last is to be remembered; it is entered with the next step.
+    steps:    steps so far, which number the draws of random replacement.
+    key:      where those come from.
+    lessons:  the comparator and what it learns from; None where it has learned beforehand.
+    """
+
+    buffer: UInt8[Array, "envs capacity *shape"]
+    added: Int32[Array, " envs"]
+    fresh: Bool[Array, " envs"]
+    novel: Bool[Array, " envs"]
+    steps: Int32[Array, ""]
+    key: Key[Array, ""]
+    lessons: Lessons | None
+
+
+class EC(Reward):
+    """beta - C(M, o_{t+1}), with C a high percentile of how similar the new observation is to those in M.
+
+    An episode's first observation is always remembered, and each later one whose C is below the threshold;
+    nothing is paid at an episode's end. The comparator learns from the rollouts; `ec_pretraining` has one
+    that learned beforehand. Savinov et al., 2019; the GoBI paper's appendix for MiniGrid.
+
+    beta:           what an observation unlike all that is remembered earns.
+    threshold:      an observation less similar than this is remembered.
+    percentile:     which percentile of the similarities is C.
+    capacity:       observations remembered per environment.
+    replacement:    what a new one replaces in a full buffer: the oldest (`fifo`), or any (`random`).
+    near, far:      pairs at most `near` steps apart are taught as within reach, those more than `far` as not.
+    window:         the last steps of each environment that pairs are drawn from.
+    warmup:         no bonus before so many lessons.
+    pairs, batches: pairs in a step of Adam, and such steps in a lesson, which is one rollout.
+    rate:           Adam's learning rate.
+    size:           `paper` with 512 units, or `small` for laptops.
+    inputs:         how cells are read: `onehot` or `raw`.
+    """
+
+    beta: float = eqx.field(static=True, default=0.5)
+    threshold: float = eqx.field(static=True, default=0.5)
+    percentile: float = eqx.field(static=True, default=90.0)
+    capacity: int = eqx.field(static=True, default=200)
+    replacement: str = eqx.field(static=True, default="fifo")
+    near: int = eqx.field(static=True, default=5)
+    far: int = eqx.field(static=True, default=25)
+    window: int = eqx.field(static=True, default=100)
+    warmup: int = eqx.field(static=True, default=20)
+    pairs: int = eqx.field(static=True, default=256)
+    batches: int = eqx.field(static=True, default=4)
+    rate: float = eqx.field(static=True, default=1e-4)
+    size: str = eqx.field(static=True, default="paper")
+    inputs: str = eqx.field(static=True, default="onehot")
+
+    def __check_init__(self):
+        for name, known in (("size", SIZES), ("inputs", INPUTS), ("replacement", ("fifo", "random"))):
+            if getattr(self, name) not in known:
+                raise unknown(name, getattr(self, name), known)
+        if not 0 <= self.percentile <= 100:
+            raise GobiError(f"percentile must be between 0 and 100, got {self.percentile}")
+        if self.capacity < 1 or self.batches < 1 or self.warmup < 0 or self.rate <= 0:
+            raise GobiError(
+                "capacity and batches must be at least 1, warmup at least 0, rate positive; got "
+                f"{self.capacity}, {self.batches}, {self.warmup}, {self.rate}"
+            )
+        if not 1 <= self.near <= self.far < self.window - 1:
+            raise GobiError(
+                "near, far and window must satisfy 1 <= near <= far < window - 1, so that far pairs fit; got "
+                f"{self.near}, {self.far}, {self.window}"
+            )
+        if self.pairs < 2 or self.pairs % 2:
+            raise GobiError(f"pairs must be even, half of them near and half far, got {self.pairs}")
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The agent's own view."""
+        return frozenset({"observation"})
+
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Curious:
+        """Nothing remembered, nothing learned."""
+        if spec.observation_dtype != "uint8":
+            raise GobiError(f"ec sees uint8 observations; {spec.id} gives {spec.observation_dtype}")
+        weights, draws = jax.random.split(key)
+        return Curious(
+            buffer=jnp.zeros((num_envs, self.capacity, *spec.observation_shape), jnp.uint8),
+            added=jnp.zeros(num_envs, jnp.int32),
+            fresh=jnp.ones(num_envs, bool),
+            novel=jnp.zeros(num_envs, bool),
+            steps=jnp.int32(0),
+            key=draws,
+            lessons=self.untaught(weights, spec, num_envs),
+        )
+
+    def rollout(
+        self, state: Curious, transitions: Transition
+    ) -> tuple[Curious, Float32[Array, "time envs"], Metrics]:
+        """Embeds all observations at once; only the comparison with the buffer goes step by step."""
+        state, similarity = self._similarities(state, transitions)
+        bonus = jnp.where(transitions.done, 0.0, self.beta - similarity)
+        if state.lessons is not None:
+            bonus = jnp.where(state.lessons.count >= self.warmup, bonus, 0.0)
+        logged = {
+            "ec/similarity": jnp.mean(similarity),
+            "ec/remembered": jnp.mean(jnp.minimum(state.added, self.capacity), dtype=jnp.float32),
+        }
+        return state, bonus, logged
+
+    def learn(self, state: Curious, key: Key[Array, ""], transitions: Transition) -> tuple[Curious, Metrics]:
+        """A lesson on the rollout's pairs, unless the comparator is fixed."""
+        if state.lessons is None:
+            return state, {}
+        learned, logged = self.teach(state.lessons, key, transitions.before["observation"], transitions.done)
+        logged["ec/lessons"] = learned.count.astype(jnp.float32)
+        return eqx.tree_at(lambda s: s.lessons, state, learned), logged
+
+    def comparator(self, state: Curious) -> Comparator:
+        """What compares."""
+        assert state.lessons is not None
+        return state.lessons.network
+
+    def untaught(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Lessons | None:
+        """A comparator before its first lesson."""
+        return lessons(comparator(key, spec, self.size, self.inputs), spec, num_envs, self.window)
+
+    def teach(
+        self,
+        learner: Lessons,
+        key: Key[Array, ""],
+        observations: UInt8[Array, "time envs *shape"],
+        done: Bool[Array, "time envs"],
+    ) -> tuple[Lessons, Metrics]:
+        """A lesson with this reward's options."""
+        return lesson(
+            learner,
+            key,
+            observations,
+            done,
+            near=self.near,
+            far=self.far,
+            pairs=self.pairs,
+            batches=self.batches,
+            learning_rate=self.rate,
+        )
+
+    def _similarities(
+        self, state: Curious, transitions: Transition
+    ) -> tuple[Curious, Float32[Array, "time envs"]]:
+        """C(M, o_{t+1}) of each step, and the buffers afterwards."""
+        network = self.comparator(state)
+        left, done = transitions.before["observation"], transitions.done
+        time, envs = done.shape
+        everything = (state.buffer, left, transitions.after["observation"])
+        rows = [part.reshape(-1, *part.shape[2:]) for part in everything]
+        embeddings = jnp.split(
+            network.embed(jnp.concatenate(rows)), [len(rows[0]), len(rows[0]) + len(rows[1])]
+        )
+        held = network.remembered(embeddings[0]).reshape(envs, self.capacity, -1)
+        entering = network.remembered(embeddings[1]).reshape(time, envs, -1)
+        seen = network.present(embeddings[2]).reshape(time, envs, -1)
+        lanes = jnp.arange(envs)
+
+        def step(carry: Any, inputs: Any):
+            buffer, held, added, fresh, novel = carry
+            observation, entering, seen, done, drawn = inputs
+            added = jnp.where(fresh, 0, added)
+            full = added >= self.capacity
+            slot = jnp.where(full, drawn, added) if self.replacement == "random" else added % self.capacity
+            # Beyond the end nothing is written.
+            slot = jnp.where(fresh | novel, slot, self.capacity)
+            buffer = buffer.at[lanes, slot].set(observation, mode="drop")
+            held = held.at[lanes, slot].set(entering, mode="drop")
+            added = added + (fresh | novel)
+            similar = jax.nn.sigmoid(network.logit(held, jnp.broadcast_to(seen[:, None], held.shape)))
+            similarity = percentile(similar, jnp.minimum(added, self.capacity), self.percentile)
+            return (buffer, held, added, done, ~done & (similarity < self.threshold)), similarity
+
+        start = state.buffer, held, state.added, state.fresh, state.novel
+        inputs = left, entering, seen, done, self._slots(state, time, envs)
+        (buffer, _, added, fresh, novel), similarity = jax.lax.scan(step, start, inputs)
+        state = eqx.tree_at(
+            lambda s: (s.buffer, s.added, s.fresh, s.novel, s.steps),
+            state,
+            (buffer, added, fresh, novel, state.steps + time),
+        )
+        return state, similarity
+
+    def _slots(self, state: Curious, time: int, envs: int) -> Int32[Array, "time envs"]:
+        """What random replacement would replace at each step: the same however the steps are cut up."""
+        if self.replacement == "fifo":
+            return jnp.zeros((time, envs), jnp.int32)
+        keys = jax.vmap(lambda step: jax.random.fold_in(state.key, step))(state.steps + jnp.arange(time))
+        return jax.vmap(lambda key: jax.random.randint(key, (envs,), 0, self.capacity))(keys)
+
+
+def percentile(
+    values: Float32[Array, "envs n"], count: Int32[Array, " envs"], percent: float
+) -> Float32[Array, " envs"]:
+    """The percentile of the first `count` of each row's values, between neighbours as NumPy has it."""
+    there = jnp.arange(values.shape[1]) < count[:, None]
+    ordered = jnp.sort(jnp.where(there, values, jnp.inf), axis=1)
+    last = count - 1
+    place = last.astype(jnp.float32) * (percent / 100)
+    low = place.astype(jnp.int32)
+    share = place - low
+    below, above = (
+        jnp.take_along_axis(ordered, at[:, None], axis=1)[:, 0] for at in (low, jnp.minimum(low + 1, last))
+    )
+    return below + share * (above - below)

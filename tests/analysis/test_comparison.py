@@ -1,0 +1,252 @@
+"""Comparisons: which runs are put together, what is refused, and over which frames they are measured."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+
+import numpy as np
+import pytest
+from compared_runs import N7, S3, make_run
+
+from gobi.analysis import statistics
+from gobi.analysis.comparison import ALL, SHARED, compare, notes
+from gobi.errors import GobiError
+
+
+def labels(comparison) -> list[str]:
+    return [method.label for method in comparison.methods]
+
+
+# What is one method
+
+
+def test_runs_of_one_method_and_task_are_one_group_with_all_their_seeds(tmp_path):
+    make_run(tmp_path / "a", seeds=(0, 1))
+    make_run(tmp_path / "b", seeds=(2, 3))
+    found = compare([tmp_path])
+    (group,) = found.groups
+    assert [run.name for run in group.runs] == ["a", "b"]
+    assert [curve.seed for curve in group.curves] == [0, 1, 2, 3]
+
+
+def test_a_method_is_called_by_its_reward_and_what_else_tells_it_apart(tmp_path):
+    make_run(tmp_path / "a")
+    make_run(tmp_path / "b", world="real", settings={"world": "real"})
+    make_run(tmp_path / "c", recipe="as_coded")
+    make_run(tmp_path / "d", reward="count", world="none")
+    assert labels(compare([tmp_path])) == ["gobi copying", "gobi real", "gobi as_coded", "count"]
+
+
+def test_runs_that_differ_in_a_setting_are_two_methods_named_by_it(tmp_path):
+    make_run(tmp_path / "a", settings={"steps": 1})
+    make_run(tmp_path / "b", settings={"steps": 2})
+    assert labels(compare([tmp_path])) == ["gobi steps=1", "gobi steps=2"]
+
+
+def test_settings_that_differ_between_tasks_only_or_make_room_only_are_no_other_method(tmp_path):
+    make_run(tmp_path / "a", task=N7, settings={"decay": 6e-7})
+    make_run(tmp_path / "b", task=S3, settings={"decay": 5e-7}, seeds=(0, 1))
+    make_run(tmp_path / "c", task=S3, settings={"decay": 5e-7, "bank": 8}, seeds=(2, 3))
+    assert labels(compare([tmp_path])) == ["gobi"]
+
+
+def test_another_planned_length_is_another_method_only_if_the_learning_rate_follows_it(tmp_path):
+    for name, seeds, frames in (("a", (0, 1), 8e6), ("b", (2, 3), 4e6)):
+        make_run(tmp_path / "linear" / name, seeds=seeds, frames=frames)
+        make_run(
+            tmp_path / "flat" / name, seeds=seeds, frames=frames, settings={"learning_rate_decay": "none"}
+        )
+    assert labels(compare([tmp_path / "linear"])) == ["gobi frames=8000000", "gobi frames=4000000"]
+    assert labels(compare([tmp_path / "flat"])) == ["gobi"]
+
+
+def test_fields_that_an_older_recipe_has_not_are_todays_defaults(tmp_path):
+    make_run(tmp_path / "a", seeds=(0, 1))
+    old = make_run(tmp_path / "b", seeds=(2, 3), card={"recipe_digest": "older"})
+    recipe = json.loads((old / "recipe.json").read_text())
+    del recipe["timeouts"]
+    (old / "recipe.json").write_text(json.dumps(recipe))
+    assert labels(compare([tmp_path])) == ["gobi"]
+
+
+# What is refused
+
+
+def refused(tmp_path, message: str, **options) -> None:
+    with pytest.raises(GobiError, match=message) as told:
+        compare([tmp_path], **options)
+    assert "\n" not in str(told.value)
+
+
+def test_the_same_seed_twice_is_refused(tmp_path):
+    make_run(tmp_path / "a", seeds=(0, 1))
+    make_run(tmp_path / "b", seeds=(1, 2))
+    refused(tmp_path, "seed 1 of gobi on .*N7.* is both in a and in b")
+
+
+def test_a_run_without_a_card_is_refused(tmp_path):
+    (make_run(tmp_path / "a") / "card.json").unlink()
+    refused(tmp_path, r"a has no card\.json that tells its task")
+
+
+def test_runs_that_differ_in_something_that_nobody_can_say_are_refused(tmp_path):
+    make_run(tmp_path / "a", seeds=(0, 1))
+    (make_run(tmp_path / "b", seeds=(2, 3), settings={"steps": 2}) / "recipe.json").unlink()
+    refused(tmp_path, r"b differs in its settings .* no readable recipe\.json")
+
+
+def test_methods_without_a_task_in_common_are_refused(tmp_path):
+    make_run(tmp_path / "a", task=N7)
+    make_run(tmp_path / "b", task=S3, reward="count")
+    refused(tmp_path, "no task has two methods .gobi ran on .*N7.*, count on .*S3R3")
+
+
+def test_two_versions_of_a_task_under_one_name_are_refused(tmp_path):
+    make_run(tmp_path / "a")
+    make_run(tmp_path / "b", reward="count", card={"task_version": "corner start"})
+    refused(tmp_path, "is not the same task in a .* and in b .'corner start'.")
+
+
+def test_a_run_that_ends_before_the_others_pre_training_does_is_refused(tmp_path):
+    make_run(tmp_path / "a", pretraining=500_000)
+    make_run(tmp_path / "b", reward="count", frames=400_000)
+    refused(tmp_path, "no frames in common: count ends at 400,000, where a was still in its 500,000 frames")
+
+
+def test_unknown_and_empty_metrics_are_refused(tmp_path):
+    make_run(tmp_path / "a")
+    refused(tmp_path, "unknown metric 'retrun'; did you mean return", metric="retrun")
+    refused(tmp_path, "unknown metric 'frames'", metric="frames")
+    refused(tmp_path, "a has no value of rooms for seed 0", metric="rooms")
+
+
+# What is measured
+
+
+def test_pre_training_shifts_a_curve_to_the_right_and_counts_in_every_number(tmp_path):
+    make_run(tmp_path / "a", pretraining=1_000_000)
+    make_run(tmp_path / "b", reward="count", pretraining=0)
+    found = compare([tmp_path], threshold=0.6)
+    shifted, plain = (found.row(N7, name, "frames_mean") for name in ("gobi", "count"))
+    # Rows come every 200,000 frames: the plateaus at 2, 2.5, 3 and 3.5 million are seen from the next one on.
+    assert plain.value == np.mean([2.0e6, 2.6e6, 3.0e6, 3.6e6])
+    assert shifted.value == plain.value + 1e6
+    assert found.tasks[N7].horizon == 8e6
+    line, other = found.lines
+    before = line.frames <= 1e6
+    assert (line.middle[before] == 0).all()
+    assert (other.middle[before][1:] > 0).all()
+    np.testing.assert_allclose(
+        found.row(N7, "gobi", "area").value, found.row(N7, "count", "area").value - 0.6 * 1 / 8, atol=1e-3
+    )
+
+
+def test_runs_of_different_length_are_compared_over_the_frames_that_all_have(tmp_path):
+    make_run(tmp_path / "a", frames=8e6)
+    make_run(tmp_path / "b", reward="count", frames=2e6, solved_at=(4e6,) * 4)
+    found = compare([tmp_path], threshold=0.6)
+    assert found.tasks[N7].horizon == 2e6
+    assert found.row(N7, "count", "final").value == pytest.approx(0.3)
+    # Of the first method's seeds one is at the plateau by then; what the others reach later does not count.
+    assert found.row(N7, "gobi", "solved").value == 0.25
+    assert found.row(N7, "gobi", "final").value == pytest.approx(
+        np.mean(0.6 * 2 / np.array([2, 2.5, 3, 3.5]))
+    )
+    assert any("compared over the first 2.00M frames, where 'count' ends" in note for note in notes(found))
+
+
+def test_a_seed_that_never_reached_the_threshold_is_censored(tmp_path):
+    make_run(tmp_path / "a", solved_at=(2e6, math.inf, math.inf, math.inf))
+    found = compare([tmp_path])
+    mean, median = (found.row(N7, "gobi", name) for name in ("frames_mean", "frames_median"))
+    reached = 2e6 * 0.9 * 0.68 / 0.6
+    assert found.tasks[N7].threshold == pytest.approx(0.9 * 0.68)
+    assert reached > 2e6
+    assert (mean.value, mean.at_least) == (8e6, True)
+    assert (median.value, median.low) == (math.inf, None)
+    found = compare([tmp_path], threshold=0.6)
+    mean, median = (found.row(N7, "gobi", name) for name in ("frames_mean", "frames_median"))
+    assert (mean.value, mean.at_least) == ((2e6 + 3 * 8e6) / 4, True)
+    assert (median.value, median.high) == (math.inf, math.inf)
+    assert found.row(N7, "gobi", "solved").value == 0.25
+
+
+def test_all_tasks_are_summed_up_as_shares_of_what_can_be_reached_over_seeds_and_tasks(tmp_path):
+    for reward, scale in (("gobi", 1.0), ("count", 0.5)):
+        for task, best in ((N7, 0.68), (S3, 0.93)):
+            make_run(tmp_path / reward / task, reward=reward, task=task, plateau=scale * best,
+                     card={"best_return": best})  # fmt: skip
+    found = compare([tmp_path])
+    assert found.normalised
+    assert found.row(ALL, "gobi", "final_iqm").value == pytest.approx(1.0)
+    assert found.row(ALL, "count", "final_iqm").value == pytest.approx(0.5)
+    areas = {
+        task: np.array([statistics.area_under_curve(c.frames, c.values, 8e6) for c in group.curves]) / best
+        for group, (task, best) in zip(found.groups[2:], ((S3, 0.93), (N7, 0.68)), strict=True)
+        if group.task == task
+    }
+    row = found.row(ALL, "gobi", "area_iqm")
+    expected = statistics.bootstrap(list(areas.values()), statistics.interquartile_mean, seed=0)
+    assert len(areas) == 2
+    assert row.value == pytest.approx(float(statistics.interquartile_mean(np.concatenate([*areas.values()]))))
+    assert (row.low, row.high) == pytest.approx(expected)
+    assert found.row(SHARED, "count", "improvement_area", "gobi").value == 0.0
+    assert found.row(SHARED, "count", "separation_by_chance", "gobi").value == pytest.approx(1 / 70**2)
+
+
+def test_methods_are_summed_up_over_the_tasks_that_all_of_them_have(tmp_path):
+    make_run(tmp_path / "a", task=N7)
+    make_run(tmp_path / "b", task=S3)
+    make_run(tmp_path / "c", task=N7, reward="count")
+    found = compare([tmp_path])
+    assert found.common == [N7]
+    assert found.row(ALL, "gobi", "final_iqm") is None
+    assert found.row(N7, "gobi", "improvement_area", "count").value == 0.5
+    assert any(note.startswith("Not every method has runs on KeyCorridorS3R3-v0") for note in notes(found))
+
+
+def test_one_run_of_one_seed_is_described_without_intervals_and_said_to_be_alone(tmp_path):
+    make_run(tmp_path / "a", seeds=(5,))
+    found = compare([tmp_path])
+    assert all(row.low is None and row.high is None for row in found.rows)
+    assert found.lines[0].low is None
+    told = " ".join(notes(found))
+    assert "nothing to compare" in told
+    assert "one seed only of 'gobi', so no interval is possible" in told
+
+
+def test_wall_clock_is_the_training_time_of_the_runs_to_the_common_end(tmp_path):
+    make_run(tmp_path / "a", seeds=(0, 1), frames=8e6, pretraining=1_000_000)
+    make_run(tmp_path / "b", seeds=(2, 3, 4), frames=8e6, pretraining=1_000_000)
+    make_run(tmp_path / "c", reward="count", frames=4e6)
+    found = compare([tmp_path])
+    # A row says one second for every 100,000 frames of the run, however many seeds it has.
+    assert found.row(N7, "gobi", "seconds").value == pytest.approx(30 + 30)
+    assert found.row(N7, "count", "seconds").value == pytest.approx(40)
+    assert found.row(N7, "gobi", "steps_per_second").value == pytest.approx(5 * 3e6 / 60)
+
+
+def test_the_numbers_and_curves_as_csv_are_those_of_the_comparison(tmp_path):
+    make_run(tmp_path / "a", solved_at=(2e6, 3e6, math.inf, math.inf))
+    make_run(tmp_path / "b", reward="count")
+    found = compare([tmp_path])
+    rows = list(csv.DictReader(io.StringIO(found.to_csv())))
+    assert len(rows) == len(found.rows)
+    for row, expected in zip(rows, found.rows, strict=True):
+        assert float(row["value"]) == expected.value
+        assert row["low"] == ("" if expected.low is None else str(expected.low))
+        assert (row["task"], row["method"], row["metric"]) == (N7, expected.method, "return")
+    points = list(csv.DictReader(io.StringIO(found.curves_to_csv())))
+    assert len(points) == sum(len(line.frames) for line in found.lines)
+    assert float(points[-1]["return"]) == found.lines[-1].middle[-1]
+
+
+def test_the_bootstraps_seed_moves_intervals_and_nothing_else(tmp_path):
+    times = tuple(np.random.default_rng(0).uniform(1e6, 6e6, 9).tolist())
+    make_run(tmp_path / "a", seeds=tuple(range(9)), solved_at=times)
+    one, same, other = (compare([tmp_path], seed=seed) for seed in (0, 0, 1))
+    assert one.to_csv() == same.to_csv() != other.to_csv()
+    assert [row.value for row in one.rows] == [row.value for row in other.rows]

@@ -1,0 +1,254 @@
+"""The page of a comparison: it stands alone, says what was found, and shows the numbers of the CSV file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import math
+import re
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from compared_runs import N7, S3, make_run
+
+from gobi.analysis import drawing, page
+from gobi.analysis.comparison import ALL, Comparison, compare
+from gobi.analysis.scores import Row
+
+VOID = ("meta", "br")
+
+
+class Cells(HTMLParser):
+    """All tags, with the text of each cell that has a key; checks that every tag is closed."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.key: str | None = None
+        self.cells: dict[str, str] = {}
+        self.ids: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.tags.append((tag, found))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "td":
+            self.key = found.get("data-key")
+        if self.key and tag == "small":
+            self.cells[self.key] += " | "
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+        if tag == "td":
+            self.key = None
+
+    def handle_data(self, data):
+        if self.key:
+            self.cells[self.key] = self.cells.get(self.key, "") + data
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory) -> Comparison:
+    """Three methods on two tasks; one fails now and then, one has a name that HTML could trip over."""
+    folder = tmp_path_factory.mktemp("runs")
+    for task in (N7, S3):
+        make_run(folder / task / "gobi", task=task, pretraining=100_000)
+        make_run(folder / task / "r3 <i>", task=task, reward="r3", solved_at=(3e6, 5e6, 7e6, math.inf))
+        make_run(folder / task / "none", task=task, reward="none", solved_at=(math.inf,) * 4, world="none")
+    return compare([folder], threshold=0.55)
+
+
+@pytest.fixture(scope="module")
+def text(found) -> str:
+    return page.html(found)
+
+
+def test_the_page_needs_nothing_from_anywhere(text):
+    parsed = Cells(text)
+    assert not {"script", "link", "iframe", "object", "img"} & {tag for tag, _ in parsed.tags}
+    for _, attributes in parsed.tags:
+        assert not [name for name in attributes if name.startswith("on") or name in ("src", "srcset")]
+        assert (attributes.get("href") or "#").startswith("#")
+    for remote in ("http:", "https:", "//", "@import", "url(", "@font-face"):
+        assert remote not in text
+
+
+def test_links_inside_the_page_lead_to_its_sections(text):
+    tags = Cells(text).tags
+    places = [found["id"] for _, found in tags if "id" in found]
+    links = [found["href"] for tag, found in tags if tag == "a"]
+    assert len(places) == len(set(places))
+    assert {link[1:] for link in links} == set(places)
+    assert "task-MultiRoom-N7-S8-v0" in places
+
+
+def test_names_and_commands_are_text_and_never_markup(text, tmp_path):
+    assert "<i>" not in text
+    # Cards are files that anybody may have written.
+    make_run(tmp_path / "a", card={"reward": "<u>", "task": "<u>&", "device": "<u>", "privileged": ["<u>"]})
+    make_run(tmp_path / "b", card={"reward": "<s>", "task": "<u>&", "recipe_digest": "<s>"}, seeds=(0,))
+    strange = page.html(compare([tmp_path]))
+    assert "<u>" not in strange
+    assert "<s>" not in strange
+    Cells(strange)
+    assert "<b>&" not in text
+    assert "gobi train &lt;b&gt;&amp;" in text
+
+
+def as_shown(row: dict[str, str]) -> str:
+    """A line of comparison.csv as a cell of the page, written down once more."""
+    name, seeds = row["statistic"], int(row["seeds"])
+
+    def number(text: str) -> str:
+        value = float(text)
+        if name in ("frames_mean", "frames_median"):
+            return f"{value / 1e6:.2f}M"
+        if name == "seconds":
+            return f"{value / 60:.1f} min"
+        if name == "steps_per_second":
+            return f"{value:,.0f}"
+        return f"1 in {1 / value:,.0f}" if name == "separation_by_chance" else f"{value:.3f}"
+
+    value = "never" if row["value"] == "inf" else number(row["value"])
+    if name == "solved":
+        value = f"{round(float(row['value']) * seeds)} of {seeds}"
+    if row["at_least"] == "True":
+        value = f"at least {value}"
+    if not row["low"]:
+        return value
+    upper = f"from {number(row['low'])}" if row["high"] == "inf" else None
+    return f"{value} | {upper or number(row['low']) + ' to ' + number(row['high'])}"
+
+
+def test_every_number_in_the_tables_is_that_of_the_csv_file(found, text):
+    cells = Cells(text).cells
+    rows = {
+        "|".join(row[name] for name in ("task", "method", "other", "statistic")): row
+        for row in csv.DictReader(io.StringIO(found.to_csv()))
+    }
+    assert set(cells) <= set(rows)
+    for key, shown in cells.items():
+        assert shown == as_shown(rows[key]), key
+    # Only chances of complete wins that did not happen may be left out.
+    assert all(key.endswith("separation_by_chance") for key in set(rows) - set(cells))
+    assert sum(" | " in shown for shown in cells.values()) > 30
+    assert {"never", "at least 8.00M"} <= set(cells.values())
+
+
+def test_every_statistic_of_a_table_has_a_label_that_narrow_screens_show(text):
+    cells = [found for tag, found in Cells(text).tags if tag == "td" and "data-key" in found]
+    assert cells
+    assert all(found.get("data-label") for found in cells)
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
+    assert "@media (max-width: 700px)" in text
+
+
+def test_both_colour_schemes_have_a_colour_for_every_method_that_can_be_read_on_its_ground(text):
+    light, dark = text.index(".m0 { --c:"), text.rindex("prefers-color-scheme: dark")
+    assert light < dark < text.rindex(".m0 { --c:")
+    grounds = re.findall(r"--paper: (#\w{6})", page.STYLE.read_text())
+    assert len(grounds) == 2
+    for ground, colours in zip(grounds, (drawing.LIGHT, drawing.DARK), strict=True):
+        for colour in colours:
+            # Letters and lines: the web's rules ask for 3 between a large letter or a graphic and its ground.
+            assert contrast(ground, colour) > 4, colour
+
+
+def contrast(one: str, other: str) -> float:
+    """As the Web Content Accessibility Guidelines define it."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_curves_are_told_apart_by_dash_and_letter_too(found):
+    drawn = ElementTree.fromstring(drawing.svg(found, N7))
+    lines = [element for element in drawn.iter() if element.get("class") == "line"]
+    letters = [element.text for element in drawn.iter() if (element.get("class") or "").startswith("letter")]
+    assert len({line.get("stroke-dasharray") for line in lines}) == len(lines) == 3
+    assert sorted(letters) == ["A", "B", "C"]
+    assert drawn.get("aria-label") == drawn[0].text
+    assert "A gobi" in drawn[0].text
+
+
+@pytest.mark.parametrize("task", [N7, ALL])
+def test_nothing_is_drawn_outside_the_panel_and_no_two_letters_touch(found, task):
+    drawn = ElementTree.fromstring(drawing.svg(found, task))
+    shapes = [element.get("points") for element in drawn.iter() if element.get("points")]
+    for points in shapes:
+        for point in points.split():
+            x, y = map(float, point.split(","))
+            assert drawing.LEFT <= x <= drawing.WIDTH - drawing.RIGHT + 0.1
+            assert 0 <= y <= drawing.HEIGHT - drawing.BOTTOM + 0.1
+    heights = sorted(
+        float(text.get("y", "")) for text in drawn.iter() if (text.get("class") or "").startswith("letter")
+    )
+    assert all(b - a >= drawing.LETTER - 0.11 for a, b in itertools.pairwise(heights))
+
+
+def test_all_letters_stay_inside_however_many_lines_end_at_the_same_height():
+    many = drawing._letters([(number, 20.0) for number in range(10)] + [(10, 229.0), (11, 230.0)])
+    heights = [float(re.search(r'y="([\d.]+)"', one)[1]) for one in many]
+    assert max(heights) <= drawing.HEIGHT - drawing.BOTTOM + 4
+    assert len(set(heights)) == 12
+    assert [drawing.letter(number) for number in (0, 25, 26, 52)] == ["A", "Z", "AA", "BA"]
+
+
+def improvement(low: float | None, high: float | None, value: float = 0.9) -> Row:
+    return Row(N7, "a", "b", "improvement_area", value, low, high, 8)
+
+
+@pytest.mark.parametrize(
+    ("row", "chance", "words"),
+    [
+        (improvement(0.6, 1.0), 1 / 70, "A is better"),
+        (improvement(0.0, 0.4), 1 / 70, "B is better"),
+        (improvement(0.4, 0.7), 1 / 70, "cannot be told apart"),
+        (improvement(None, None), 1 / 3, "one seed is too few to tell"),
+        # No seed lost: the bootstrap is sure, though with three seeds each one time in ten would look so.
+        (improvement(1.0, 1.0), 1 / 20, "too few seeds to tell"),
+        (improvement(1.0, 1.0), 1 / 70, "A is better"),
+        (improvement(0.0, 0.0), 1 / 70, "B is better"),
+    ],
+)
+def test_a_verdict_says_no_more_than_the_seeds_do(row, chance, words):
+    assert page.verdict(row, Row(N7, "a", "b", "separation_by_chance", chance, None, None, 8), 0, 1) == words
+
+
+def test_cards_stand_side_by_side_with_what_differs_marked(text):
+    assert '<tr class="differs"><th scope="row">≠ reward</th>' in text
+    # Two of three runs have the world of the usual kind.
+    assert '<th scope="row">≠ world</th><td>copying</td><td class="odd">none</td><td>copying</td>' in text
+    assert '<tr><th scope="row">device</th><td>cpu</td></tr>' in text
+    assert '<th scope="row">versions: jax</th>' in text
+
+
+def test_a_single_run_of_a_single_seed_gets_a_page_that_says_so(tmp_path):
+    text = page.html(compare([make_run(tmp_path / "a", seeds=(0,))]))
+    assert "<title>gobi on MultiRoom-N7-S8-v0</title>" in text
+    assert "nothing to compare" in text
+    assert "no interval is possible" in text
+    assert "Method against method" not in text
+    assert 'class="band"' not in text
+    assert "<small>" not in text
+    assert Cells(text).cells[f"{N7}|gobi||final"] == "0.600"
+
+
+def test_a_metric_without_a_threshold_has_no_frames_to_it(tmp_path):
+    text = page.html(compare([make_run(tmp_path / "a")], metric="seconds"))
+    assert "frames to it" not in text
+    assert f"{N7}|gobi||area" in Cells(text).cells

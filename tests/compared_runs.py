@@ -1,0 +1,54 @@
+"""Runs for comparisons, made without training: their curves are straight lines up to a plateau."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gobi.training.metrics import MetricsFile
+from gobi.training.recipe import Recipe
+
+N7, S3 = "MiniGrid-MultiRoom-N7-S8-v0", "MiniGrid-KeyCorridorS3R3-v0"
+
+
+def make_run(
+    folder: Path,
+    *,
+    task: str = N7,
+    reward: str = "gobi",
+    recipe: str = "gobi",
+    world: str = "copying",
+    seeds: tuple[int, ...] = (0, 1, 2, 3),
+    solved_at: tuple[float, ...] = (2e6, 2.5e6, 3e6, 3.5e6),
+    plateau: float = 0.6,
+    frames: float = 8e6,
+    pretraining: int = 0,
+    settings: dict[str, Any] | None = None,
+    card: dict[str, Any] | None = None,
+) -> Path:
+    """A run of 40 rows in which seed i's return climbs to the plateau at its own frame, and stays there.
+
+    solved_at:  for each seed the frame of the plateau, pre-training not counted; inf stays at 0.
+    settings:   of the recipe, where they are not the defaults.
+    card:       fields of the card that are to be others; None leaves the card out.
+    """
+    file = MetricsFile(folder / "metrics.csv")
+    for row in range(1, 41):
+        at = int(row * frames / 40)
+        share = np.minimum(1.0, at / np.array(solved_at[: len(seeds)]))
+        values = {"return": plateau * share, "success": share, "seconds": at / 1e5, "frames": at}
+        file.append({**values, "seed": np.array(seeds)})
+    file.close()
+    made = Recipe(task, recipe, int(frames), reward=reward, **(settings or {}))  # pyright: ignore
+    (folder / "recipe.json").write_text(made.to_json())
+    described = {
+        "task": task, "task_version": "", "best_return": 0.68, "reward": reward, "recipe": recipe,
+        "recipe_digest": made.digest, "world": world, "seeds": seeds, "frames": int(frames),
+        "pretraining_frames": pretraining, "privileged": ["panorama"], "device": "cpu",
+        "finished": "2030-01-01", "command": "gobi train <b>&", "versions": {"jax": "0.10"},
+    }  # fmt: skip
+    (folder / "card.json").write_text(json.dumps({**described, **(card or {})}))
+    return folder

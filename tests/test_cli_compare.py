@@ -1,0 +1,97 @@
+"""`gobi compare`: what it prints and writes, and what it refuses."""
+
+from __future__ import annotations
+
+import csv
+import sys
+
+import pytest
+from compared_runs import N7, S3, make_run
+from PIL import Image
+
+FILES = {"comparison.html", "comparison.csv", "curves.csv", "curves-MultiRoom-N7-S8-v0.png"}
+
+
+def refused(answer: tuple[int, str, str], expected: str, code: int = 1) -> None:
+    assert answer[:2] == (code, "")
+    assert answer[2].count("\n") == 1
+    assert expected in answer[2]
+
+
+def test_compare_tells_the_groups_and_writes_page_pictures_and_numbers(gobi_command, tmp_path):
+    make_run(tmp_path / "in" / "gobi")
+    make_run(tmp_path / "in" / "count", reward="count", seeds=(0, 1), solved_at=(5e6, 6e6))
+    code, out, err = gobi_command("compare", "in", "--out", "out", "--threshold", "0.6")
+    assert (code, err) == (0, "")
+    (row,) = (line.split() for line in out.splitlines() if line.startswith("MultiRoom-N7-S8-v0  gobi"))
+    assert row[:8] == ["MultiRoom-N7-S8-v0", "gobi", "1", "4", "8.00M", "0.600", "(0.600", "to"]
+    assert "a seed of 'count' has a larger area than one of 'gobi': 0.000 (0.000 to 0.000)" in out
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+    assert "open out/comparison.html" in out
+    assert all(name in out.splitlines()[-1] for name in FILES)
+    rows = list(csv.DictReader((tmp_path / "out" / "comparison.csv").read_text().splitlines()))
+    (solved,) = (r for r in rows if (r["method"], r["statistic"]) == ("count", "frames_mean"))
+    assert float(solved["value"]) == 5.5e6
+    with Image.open(tmp_path / "out" / "curves-MultiRoom-N7-S8-v0.png") as picture:
+        assert picture.size[0] > 600
+    assert "<title>2 methods on MultiRoom-N7-S8-v0</title>" in (tmp_path / "out/comparison.html").read_text()
+
+
+def test_compare_over_several_tasks_draws_each_and_all(gobi_command, tmp_path):
+    for task in (N7, S3):
+        make_run(tmp_path / "in" / task, task=task)
+    assert gobi_command("compare", "in")[0] == 0
+    pictures = {path.name for path in (tmp_path / "runs" / "comparison").glob("*.png")}
+    assert pictures == {
+        "curves-MultiRoom-N7-S8-v0.png", "curves-KeyCorridorS3R3-v0.png", "curves-all-tasks.png",
+    }  # fmt: skip
+
+
+def test_one_seed_of_one_run_is_no_error(gobi_command, tmp_path):
+    make_run(tmp_path / "in", seeds=(3,))
+    code, out, err = gobi_command("compare", "in", "--metric", "success")
+    assert (code, err) == (0, "")
+    assert "note: There is one method only, so there is nothing to compare" in out
+    assert "so no interval is possible" in out
+
+
+def test_a_second_comparison_gets_a_folder_of_its_own_and_is_the_same_byte_for_byte(gobi_command, tmp_path):
+    make_run(tmp_path / "in")
+    for _ in range(2):
+        assert gobi_command("compare", "in", "--seed", "7")[0] == 0
+    first, second = tmp_path / "runs" / "comparison", tmp_path / "runs" / "comparison-2"
+    for name in FILES - {"curves-MultiRoom-N7-S8-v0.png"}:
+        assert (first / name).read_bytes() == (second / name).read_bytes()
+
+
+def test_without_matplotlib_the_page_is_written_all_the_same(gobi_command, tmp_path, monkeypatch):
+    make_run(tmp_path / "in")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    code, out, _ = gobi_command("compare", "in", "--out", "out")
+    assert code == 0
+    assert "no pictures beside the page: this needs the package 'matplotlib'" in out
+    assert "<svg" in (tmp_path / "out" / "comparison.html").read_text()
+    assert not list((tmp_path / "out").glob("*.png"))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("nowhere",), "there is no nowhere"),
+        (("in", "--metric", "retrun"), "did you mean return"),
+        (("in", "--threshold", "nan"), "--threshold must be a number, got nan"),
+        (("in", "--seed", "-1"), "--seed must be at least 0, got -1"),
+        (("in", "--out", "in"), "the output folder in is already in use"),
+        (("empty",), "no run in empty"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line_and_leaves_nothing_behind(gobi_command, tmp_path, words, expected):
+    make_run(tmp_path / "in")
+    (tmp_path / "empty").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    refused(gobi_command("compare", *words), expected)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_compare_needs_a_run(gobi_command):
+    refused(gobi_command("compare"), "missing RUN", code=2)
