@@ -185,7 +185,7 @@ def test_a_difference_of_zero_has_a_slope_of_zero():
 
 
 def test_what_cannot_be_is_refused_in_one_line():
-    with pytest.raises(GobiError, match="unknown kind of features 'rid'; did you mean ride"):
+    with pytest.raises(GobiError, match="unknown network 'rid'; did you mean ride"):
         dynamics.dynamics(jax.random.key(0), SPEC, "rid")
     with pytest.raises(GobiError, match="at least one unit, not 0"):
         dynamics.dynamics(jax.random.key(0), SPEC, "small", 0)

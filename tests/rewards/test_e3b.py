@@ -14,7 +14,7 @@ from gobi.rewards.e3b import E3B
 from gobi.types import Transition
 
 SHORT = 90
-SMALL = {"kind": "small", "units": 8}
+SMALL = {"network": "small", "units": 8}
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_seeds_side_by_side_are_each_as_alone(short):
     assert (both[0] != both[1]).any()
 
 
-@pytest.mark.parametrize("options", [{"ridge": 0.0}, {"rate": -1.0}, {"units": 0}, {"kind": "large"}])
+@pytest.mark.parametrize("options", [{"ridge": 0.0}, {"rate": -1.0}, {"units": 0}, {"network": "large"}])
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(GobiError):
         E3B(**options)

@@ -49,17 +49,17 @@ def lessons(reward: ICM, state, play: Transition, count: int):
 
 @pytest.mark.parametrize("kind", ["ride", "small"])
 def test_it_pays_half_the_squared_error_of_the_forward_model_or_the_plain_one(kind, play):
-    reward = ICM(kind=kind)
+    reward = ICM(network=kind)
     network = begun(reward).network
     ends = [numpy_dynamics.embeddings(network, end["observation"]) for end in (play.before, play.after)]
     error = numpy_dynamics.forward_error(network, *ends, play.action)
     assert error.std() > 0
     np.testing.assert_allclose(paid(reward, play), error**2 / 2, rtol=1e-3)
-    np.testing.assert_allclose(paid(ICM(kind=kind, norm="plain"), play), error, rtol=1e-3)
+    np.testing.assert_allclose(paid(ICM(network=kind, norm="plain"), play), error, rtol=1e-3)
 
 
 def test_the_forward_loss_is_the_bonus_itself_and_weighs_a_fifth(play):
-    reward, doubled = ICM(kind="small"), ICM(kind="small", forward=0.4)
+    reward, doubled = ICM(network="small"), ICM(network="small", forward=0.4)
     # Few steps, so that no gradient is clipped.
     play = jax.tree.map(lambda leaf: leaf[::10], play)
     one, other = (
@@ -79,7 +79,7 @@ def test_the_forward_loss_is_the_bonus_itself_and_weighs_a_fifth(play):
 
 
 def test_surprise_wears_off_where_the_agent_has_been(play):
-    reward = ICM(kind="small", rate=3e-3)
+    reward = ICM(network="small", rate=3e-3)
     known, new = (
         jax.tree.map(lambda leaf, lane=lane: leaf[:, lane], play) for lane in (slice(0, 9), slice(9, 12))
     )
@@ -97,7 +97,7 @@ def test_surprise_wears_off_where_the_agent_has_been(play):
 
 
 def test_a_rollout_pays_as_its_pieces_and_as_its_steps_one_by_one(play):
-    reward = ICM(kind="small")
+    reward = ICM(network="small")
     whole = paid(reward, play)
     halves = [
         paid(reward, jax.tree.map(lambda leaf, h=h: leaf[h], play)) for h in (slice(0, 20), slice(20, 60))
@@ -108,7 +108,7 @@ def test_a_rollout_pays_as_its_pieces_and_as_its_steps_one_by_one(play):
 
 
 def test_two_seeds_side_by_side_equal_each_alone(play):
-    reward = ICM(kind="small", rate=1e-3)
+    reward = ICM(network="small", rate=1e-3)
 
     def twice(state):
         state, logged = lessons(reward, state, play, 2)
@@ -125,7 +125,7 @@ def test_two_seeds_side_by_side_equal_each_alone(play):
 
 def test_it_reads_the_view_alone_and_refuses_what_cannot_be():
     assert ICM().reads == {"observation"}
-    for options in ({"kind": "big"}, {"norm": "half"}, {"units": -1}, {"forward": -0.1}):
+    for options in ({"network": "big"}, {"norm": "half"}, {"units": -1}, {"forward": -0.1}):
         with pytest.raises(GobiError):
             ICM(**options)
 
@@ -133,7 +133,7 @@ def test_it_reads_the_view_alone_and_refuses_what_cannot_be():
 def test_in_a_corridor_it_leads_to_the_end_where_no_bonus_does_not():
     with_bonus, without = (
         np.asarray(compiled(lambda key, r=r: arrivals(r, key, updates=180))(jax.random.key(0)))
-        for r in (ICM(kind="small", rate=3e-3), Nothing())
+        for r in (ICM(network="small", rate=3e-3), Nothing())
     )
     assert without.mean() < 0.1
     assert with_bonus[-20:].mean() > 0.8

@@ -85,7 +85,7 @@ def impact(reward: RIDE, play: Transition) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ["ride", "small"])
 def test_it_pays_the_change_of_the_embedding_over_the_root_of_the_episodic_count(kind, play):
-    reward, counts = RIDE(kind=kind), visits(play, "full_grid")
+    reward, counts = RIDE(network=kind), visits(play, "full_grid")
     assert np.asarray(play.done).sum() >= 6
     assert counts.max() > 3
     expected = impact(reward, play) / np.sqrt(counts)
@@ -93,7 +93,7 @@ def test_it_pays_the_change_of_the_embedding_over_the_root_of_the_episodic_count
 
 
 def test_a_step_that_changes_nothing_in_view_pays_nothing(play):
-    bonus = paid(RIDE(kind="small"), play)
+    bonus = paid(RIDE(network="small"), play)
     before, after = (np.asarray(end["observation"]) for end in (play.before, play.after))
     same = (before == after).all(axis=(2, 3, 4))
     assert 0 < same.sum() < same.size
@@ -102,21 +102,21 @@ def test_a_step_that_changes_nothing_in_view_pays_nothing(play):
 
 
 def test_its_options_change_what_is_counted_and_how_the_change_is_measured(play):
-    change = impact(RIDE(kind="small"), play)
+    change = impact(RIDE(network="small"), play)
     for options, expected in [
         ({"counted": "observation"}, change / np.sqrt(visits(play, "observation"))),
         ({"first_state": False}, change / np.sqrt(visits(play, "full_grid", first_state=False))),
         ({"norm": "squared"}, change**2 / np.sqrt(visits(play, "full_grid"))),
     ]:
-        bonus = paid(RIDE(kind="small", **options), play)
+        bonus = paid(RIDE(network="small", **options), play)
         np.testing.assert_allclose(bonus, expected, rtol=2e-3, atol=1e-5 * expected.max())
-        assert np.abs(bonus - paid(RIDE(kind="small"), play)).max() > 0.01
+        assert np.abs(bonus - paid(RIDE(network="small"), play)).max() > 0.01
     assert RIDE().reads == {"observation", "full_grid"}
     assert RIDE(counted="observation").reads == {"observation"}
 
 
 def test_a_rollout_pays_as_its_pieces_and_as_its_steps_one_by_one(play):
-    reward = RIDE(kind="small")
+    reward = RIDE(network="small")
     whole = paid(reward, play)
     np.testing.assert_allclose(paid(reward, play, rollouts=6), whole, rtol=1e-5, atol=1e-6)
     _, single, _ = compiled(lambda state, play: Reward.rollout(reward, state, play))(begun(reward), play)
@@ -124,7 +124,7 @@ def test_a_rollout_pays_as_its_pieces_and_as_its_steps_one_by_one(play):
 
 
 def test_two_seeds_side_by_side_equal_each_alone(play):
-    reward = RIDE(kind="small", rate=1e-3)
+    reward = RIDE(network="small", rate=1e-3)
 
     def update(state):
         state, bonus, logged = reward.rollout(state, play)
@@ -142,7 +142,7 @@ def test_two_seeds_side_by_side_equal_each_alone(play):
 
 
 def test_a_lesson_changes_the_embedding_and_not_the_counts(play):
-    reward = RIDE(kind="small")
+    reward = RIDE(network="small")
     state, _, logged = rollout_of(reward)(begun(reward), play)
     taught, learned = compiled(lambda state: reward.learn(state, jax.random.key(0), play))(state)
     jax.tree.map(np.testing.assert_array_equal, taught.visits, state.visits)
@@ -155,7 +155,7 @@ def test_a_lesson_changes_the_embedding_and_not_the_counts(play):
 
 
 def test_only_its_own_memory_grows():
-    reward = RIDE(kind="small")
+    reward = RIDE(network="small")
     state = begun(reward)
     assert reward.grow(state, frozenset({"episodic"})) is state
     assert reward.grow(state, frozenset({"visits"})).visits.num_slots == 4 * state.visits.num_slots
@@ -164,7 +164,7 @@ def test_only_its_own_memory_grows():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "big"}, "unknown kind of features 'big'"),
+        ({"network": "big"}, "unknown network 'big'"),
         ({"counted": "panorama"}, "unknown view to count 'panorama'"),
         ({"norm": "cubed"}, "unknown norm 'cubed'"),
         ({"units": 0}, "at least one unit"),
@@ -180,7 +180,7 @@ def test_options_that_cannot_be_are_refused(options, message):
 def test_in_a_corridor_it_leads_to_the_end_where_no_bonus_does_not():
     with_bonus, without = (
         np.asarray(compiled(lambda key, r=r: arrivals(r, key, updates=120))(jax.random.key(1)))
-        for r in (RIDE(kind="small"), Nothing())
+        for r in (RIDE(network="small"), Nothing())
     )
     assert without.mean() < 0.1
     assert with_bonus[-20:].mean() > 0.8

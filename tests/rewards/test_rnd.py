@@ -201,7 +201,7 @@ def test_the_squared_norm_is_the_square_of_the_plain_one():
     ("wrong", "message"),
     [
         ({"norm": "square"}, "unknown norm 'square'; did you mean squared?"),
-        ({"network": "papers"}, "unknown kind of network 'papers'; did you mean paper?"),
+        ({"network": "papers"}, "unknown network 'papers'; did you mean paper?"),
         ({"rate": 0.0}, "rate must be a positive number, got 0.0"),
         ({"loss_weight": float("inf")}, "loss_weight must be a positive number, got inf"),
     ],

@@ -65,7 +65,7 @@ def plan(reward: Callable[[int], float], discount: float = 0.99) -> Plan:
     @functools.cache
     def best(state: State, known: Known) -> tuple[float, tuple[State, ...]]:
         """Value and moves from here on. Moves that gain nothing lead to one that does, or are not made."""
-        values = [(0.0, ())]
+        values: list[tuple[float, tuple[State, ...]]] = [(0.0, ())]
         for steps, path in _ways(state):
             after = known | within_reach(path[-1])
             gain = len(after) - len(known)

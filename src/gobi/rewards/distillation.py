@@ -219,7 +219,7 @@ def check_options(norm: str, network: str, **positive: float) -> None:
     if norm not in NORMS:
         raise unknown("norm", norm, NORMS)
     if network not in KINDS:
-        raise unknown("kind of network", network, KINDS)
+        raise unknown("network", network, KINDS)
     for name, value in positive.items():
         if not (value > 0 and math.isfinite(value)):
             raise GobiError(f"{name} must be a positive number, got {value}")

@@ -236,7 +236,7 @@ def check_options(
 ) -> None:
     """Refuses networks and norms that do not exist, and losses that train nothing."""
     if kind not in KINDS:
-        raise unknown("kind of features", kind, KINDS)
+        raise unknown("network", kind, KINDS)
     if units is not None and units < 1:
         raise GobiError(f"an embedding has at least one unit, not {units}")
     if norm not in NORMS:

@@ -35,17 +35,17 @@ class E3B(Reward):
     tell one's own actions. Henaff et al., 2022.
 
     ridge:          what C begins with.
-    kind, units:    the features: see `gobi.rewards.dynamics`; units None takes as many as the kind has.
+    network, units:   the features: see `gobi.rewards.dynamics`; units None takes as many as it has.
     rate:           the learning rate of the features.
     """
 
     ridge: float = eqx.field(static=True, default=0.1)
-    kind: str = eqx.field(static=True, default="ride")
+    network: str = eqx.field(static=True, default="ride")
     units: int | None = eqx.field(static=True, default=None)
     rate: float = eqx.field(static=True, default=1e-4)
 
     def __check_init__(self):
-        dynamics.check_options(self.kind, self.units)
+        dynamics.check_options(self.network, self.units)
         if self.ridge <= 0 or self.rate <= 0:
             raise GobiError(f"ridge and rate must be positive, got {self.ridge} and {self.rate}")
 
@@ -54,9 +54,14 @@ class E3B(Reward):
         """The agent's own view."""
         return frozenset({"observation"})
 
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Its columns in metrics.csv."""
+        return ("e3b/largest", "inverse_accuracy", "inverse_loss")
+
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Ellipse:
         """Nothing visited, nothing learned."""
-        learner = dynamics.learner(key, spec, self.kind, self.units)
+        learner = dynamics.learner(key, spec, self.network, self.units)
         units = learner.network.units
         return Ellipse(
             inverse=jnp.broadcast_to(jnp.eye(units) / self.ridge, (num_envs, units, units)),

@@ -97,6 +97,11 @@ class EC(Reward):
         """The agent's own view."""
         return frozenset({"observation"})
 
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Its columns in metrics.csv."""
+        return ("ec/similarity", "ec/remembered", "ec/loss", "ec/accuracy")
+
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Curious:
         """Nothing remembered, nothing learned."""
         if spec.observation_dtype != "uint8":

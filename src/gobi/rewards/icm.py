@@ -14,15 +14,15 @@ from gobi.types import Spec, Transition
 class ICM(Reward):
     """||f(phi(o_t), a_t) - phi(o_{t+1})||^2 / 2, f the forward model (Pathak et al. 2017).
 
-    kind:     the networks, see `dynamics.dynamics`.
-    units:    the length of an embedding; None takes the kind's own.
+    network:   the networks, see `dynamics.dynamics`.
+    units:    the length of an embedding; None takes the network's own.
     norm:     `squared`, halved, as in the original, or `plain` as in RIDE's public code. The forward loss is
               the same expression.
     forward:  the weight of the forward model's loss; `inverse` that of the inverse model's.
     rate:     the learning rate, which is constant.
     """
 
-    kind: str = eqx.field(static=True, default="ride")
+    network: str = eqx.field(static=True, default="ride")
     units: int | None = eqx.field(static=True, default=None)
     norm: str = eqx.field(static=True, default="squared")
     forward: float = eqx.field(static=True, default=0.2)
@@ -30,12 +30,17 @@ class ICM(Reward):
     rate: float = eqx.field(static=True, default=1e-4)
 
     def __check_init__(self):
-        dynamics.check_options(self.kind, self.units, self.norm, self.forward, self.inverse)
+        dynamics.check_options(self.network, self.units, self.norm, self.forward, self.inverse)
 
     @property
     def reads(self) -> frozenset[str]:
         """The observation."""
         return frozenset({"observation"})
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Its columns in metrics.csv."""
+        return ("surprise", "inverse_accuracy", "inverse_loss", "forward_loss")
 
     @property
     def factor(self) -> float:
@@ -45,7 +50,7 @@ class ICM(Reward):
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> dynamics.Learner:
         """Fresh networks."""
         del num_envs
-        return dynamics.learner(key, spec, self.kind, self.units)
+        return dynamics.learner(key, spec, self.network, self.units)
 
     def rollout(
         self, state: dynamics.Learner, transitions: Transition

@@ -44,7 +44,7 @@ class NGU(Reward):
     cluster:        squared distances, relative to their mean, that count as none.
     c:              keeps the bonus finite.
     s_max:          nothing is paid for what is more familiar than this.
-    kind, units:    the embedding: see `gobi.rewards.dynamics`.
+    network, units:   the embedding: see `gobi.rewards.dynamics`.
     rate:           the learning rate of the embedding.
     """
 
@@ -53,12 +53,12 @@ class NGU(Reward):
     cluster: float = eqx.field(static=True, default=0.008)
     c: float = eqx.field(static=True, default=0.001)
     s_max: float = eqx.field(static=True, default=8.0)
-    kind: str = eqx.field(static=True, default="ride")
+    network: str = eqx.field(static=True, default="ride")
     units: int = eqx.field(static=True, default=32)
     rate: float = eqx.field(static=True, default=1e-4)
 
     def __check_init__(self):
-        dynamics.check_options(self.kind, self.units)
+        dynamics.check_options(self.network, self.units)
         if self.k < 1:
             raise GobiError(f"k must be at least 1, got {self.k}")
         if min(self.epsilon, self.c, self.s_max, self.rate) <= 0 or self.cluster < 0:
@@ -72,6 +72,11 @@ class NGU(Reward):
         """The agent's own view."""
         return frozenset({"observation"})
 
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Its columns in metrics.csv."""
+        return ("ngu/similarity", "ngu/distance", "inverse_accuracy", "inverse_loss")
+
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Episode:
         """Empty memories with room for the longest episode, and an embedding that has learned nothing."""
         return Episode(
@@ -80,7 +85,7 @@ class NGU(Reward):
             fresh=jnp.ones(num_envs, bool),
             distance=jnp.zeros(num_envs),
             counted=jnp.zeros(num_envs),
-            learner=dynamics.learner(key, spec, self.kind, self.units),
+            learner=dynamics.learner(key, spec, self.network, self.units),
         )
 
     def rollout(

@@ -83,6 +83,11 @@ class NovelD(Reward):
         return frozenset({"observation", self.counted})
 
     @property
+    def logs(self) -> tuple[str, ...]:
+        """Its columns in metrics.csv."""
+        return ("novelty", "predictor_loss", "novelty_rise", "first_visits")
+
+    @property
     def teaching(self) -> Teaching:
         """How the predictor learns."""
         return Teaching("adam", self.rate, self.norm, self.loss_weight)

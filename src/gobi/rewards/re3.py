@@ -75,6 +75,11 @@ class RE3(Reward):
         """The agent's own view."""
         return frozenset({"observation"})
 
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Its columns in metrics.csv."""
+        return ("re3/distance",)
+
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Recent:
         """A random encoder and an empty buffer."""
         del num_envs

@@ -71,9 +71,14 @@ REWARDS: dict[str, Entry] = {
     ),
     "ec": Entry("steps away from everything in the episode's memory", EC, small="size=small"),
     "icm": Entry("error at predicting controllable features", ICM, coefficient=0.1, small="network=small"),
-    "ngu": Entry("distance to the episode's nearest controllable features", NGU, small="network=small"),
+    "ngu": Entry(
+        "distance to the episode's nearest controllable features",
+        NGU,
+        coefficient=0.005,
+        small="network=small",
+    ),
     "e3b": Entry("how far features lie outside the episode's ellipsoid", E3B, small="network=small"),
-    "re3": Entry("distance to the nearest random features of recent play", RE3, small="network=small"),
+    "re3": Entry("distance to the nearest random features of recent play", RE3),
 }
 """By id. `none` first, then the paper's own, then the others."""
 

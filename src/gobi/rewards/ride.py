@@ -36,8 +36,8 @@ class RIDE(Reward):
 
     phi is learned with a forward and an inverse model; no gradient reaches it through the reward.
 
-    kind:         the networks, see `dynamics.dynamics`.
-    units:        the length of an embedding; None takes the kind's own.
+    network:       the networks, see `dynamics.dynamics`.
+    units:        the length of an embedding; None takes the network's own.
     norm:         `plain` as in the public code, or `squared` as the GoBI paper writes it.
     counted:      the view that stands for the state in N_ep. The full grid is privileged; the observation is
                   what the agent sees.
@@ -47,7 +47,7 @@ class RIDE(Reward):
     rate:         the learning rate, which is constant.
     """
 
-    kind: str = eqx.field(static=True, default="ride")
+    network: str = eqx.field(static=True, default="ride")
     units: int | None = eqx.field(static=True, default=None)
     norm: str = eqx.field(static=True, default="plain")
     counted: str = eqx.field(static=True, default="full_grid")
@@ -57,7 +57,7 @@ class RIDE(Reward):
     rate: float = eqx.field(static=True, default=1e-4)
 
     def __check_init__(self):
-        dynamics.check_options(self.kind, self.units, self.norm, self.forward, self.inverse)
+        dynamics.check_options(self.network, self.units, self.norm, self.forward, self.inverse)
         if self.counted not in COUNTED:
             raise unknown("view to count", self.counted, COUNTED)
 
@@ -66,10 +66,15 @@ class RIDE(Reward):
         """The observation, and the view that is counted."""
         return frozenset({"observation", self.counted})
 
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Its columns in metrics.csv."""
+        return ("impact", "episodic", "inverse_accuracy", "inverse_loss", "forward_loss")
+
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Impact:
         """Fresh networks, and no visits."""
         return Impact(
-            learner=dynamics.learner(key, spec, self.kind, self.units),
+            learner=dynamics.learner(key, spec, self.network, self.units),
             visits=episodic_counts.empty(num_envs, min(spec.max_steps + 1, MOST_CODES)),
             fresh=jnp.ones(num_envs, bool),
         )

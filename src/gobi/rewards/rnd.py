@@ -38,6 +38,11 @@ class RND(Reward):
         return frozenset({"observation"})
 
     @property
+    def logs(self) -> tuple[str, ...]:
+        """Its columns in metrics.csv."""
+        return ("novelty", "predictor_loss")
+
+    @property
     def teaching(self) -> Teaching:
         """How the predictor learns."""
         return Teaching("rmsprop", self.rate, self.norm, self.loss_weight, summed=True)
