@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gobi.envs.minigrid import make, numbered_levels
 from gobi.networks import symbols
 
 key = jax.random.key(0)
@@ -41,3 +42,13 @@ def test_the_likelihoods_of_all_cells_add_up_to_one():
 def test_regressed_numbers_become_the_nearest_legal_cell():
     values = jnp.array([[4.4, 2.6, 1.2], [-3.0, 5.4, 2.4], [25.0, 9.0, 7.0]])
     assert symbols.nearest_legal(values).tolist() == [[4, 3, 1], [0, 5, 2], [10, 5, 2]]
+
+
+def test_what_the_game_shows_is_legal_and_what_it_never_shows_becomes_so():
+    for task in ("MiniGrid-MultiRoom-N4-S5-v1", "MiniGrid-ObstructedMaze-Full-v1", "MiniGrid-DoorKey-5x5-v0"):
+        env = make(task)
+        panoramas = jax.vmap(env.panorama)(numbered_levels(env, seed=0, start=0, count=20))
+        np.testing.assert_array_equal(symbols.legal(panoramas), panoramas)
+    invented = jnp.array([[2, 0, 0], [1, 5, 0], [0, 3, 2], [4, 3, 2], [6, 3, 1], [8, 0, 0]], jnp.uint8)
+    mended = [[2, 5, 0], [1, 0, 0], [0, 0, 0], [4, 3, 2], [6, 3, 0], [8, 1, 0]]
+    assert symbols.legal(invented).tolist() == mended

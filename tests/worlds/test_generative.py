@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gobi.worlds import Transitions, generative, layers, train
+from gobi.networks import symbols
+from gobi.worlds import Transitions, generative, train
 from gobi.worlds.network import COMPACT, FRONT, Settings
 
 key = jax.random.key(0)
@@ -101,7 +102,7 @@ def exact_likelihood(network, panorama, action, target):
     for choice in itertools.product(range(3), repeat=2):
         z = jnp.tile(jax.nn.one_hot(jnp.array(choice), 3), (len(action), 1, 1, 1))
         logits = network._logits(features, z, actions, encoded.cells)[:, 0]
-        likelihood = layers.log_likelihood(logits, target.reshape(len(target), -1, 3)).sum(-1)
+        likelihood = symbols.log_likelihood(logits, target.reshape(len(target), -1, 3)).sum(-1)
         terms.append(likelihood + jnp.sum(z * prior, axis=(1, 2, 3)))
     return jax.nn.logsumexp(jnp.stack(terms), axis=0)
 

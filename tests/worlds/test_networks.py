@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from gobi.errors import GobiError
-from gobi.worlds import build, layers, train
+from gobi.networks import symbols
+from gobi.worlds import build, train
 from gobi.worlds.copies import SOURCES, copied, most_likely, sources
 from gobi.worlds.network import FRONT, accuracy
 from gobi.worlds.pretraining import targets
@@ -51,7 +52,7 @@ def test_a_network_can_predict_whole_panoramas_and_be_built_again_from_its_setti
     network = built(kind, predicts="panorama")
     shown = predicted(network, play[:3])
     assert shown.shape == (3, 4, 7, 7, 3)
-    assert (shown <= jnp.array(layers.CLASSES) - 1).all()
+    assert (shown <= jnp.array(symbols.CLASSES) - 1).all()
     again = build(**dataclasses.asdict(network.settings), key=key)
     assert jax.tree.all(jax.tree.map(lambda a, b: bool((a == b).all()), network, again))
 
@@ -108,7 +109,7 @@ def test_the_most_likely_cells_are_the_arg_max_of_all_logits(play):
     gates = jax.random.normal(keys[1], (16, 2, SOURCES, 49))
     cells = sources(jnp.asarray(few.panorama), views=1)
     logits = jnp.moveaxis(drawn + copied(cells, gates), -1, -2)
-    np.testing.assert_array_equal(most_likely(drawn, cells, gates), layers.most_likely(logits))
+    np.testing.assert_array_equal(most_likely(drawn, cells, gates), symbols.most_likely(logits))
 
 
 def test_neighbours_are_sources_in_the_view_itself():

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt8
 
+from gobi.envs.minigrid import cells
+
 CLASSES = (11, 6, 3)
 """Objects, colours and door states: the legal values of the three channels of a cell."""
 ALL_CLASSES = sum(CLASSES)
@@ -32,6 +34,18 @@ def input_channels(inputs: str) -> int:
 def most_likely(logits: Float[Array, "*batch 20"]) -> UInt8[Array, "*batch 3"]:
     """The class with the largest logit, for each channel of each cell."""
     return jnp.stack([part.argmax(-1) for part in split_classes(logits)], axis=-1).astype(jnp.uint8)
+
+
+def legal(views: UInt8[Array, "*batch 3"]) -> UInt8[Array, "*batch 3"]:
+    """The same objects, in the colour and state that they have in the game, where there is but one.
+
+    A network that chooses object, colour and state by themselves would invent red walls and grey floors.
+    """
+    kind, colour, state = jnp.moveaxis(views, -1, 0)
+    bare = (kind == cells.UNSEEN) | (kind == cells.EMPTY)
+    for single, its in ((bare, 0), (kind == cells.WALL, cells.GREY), (kind == cells.GOAL, cells.GREEN)):
+        colour = jnp.where(single, jnp.uint8(its), colour)
+    return jnp.stack([kind, colour, jnp.where(kind == cells.DOOR, state, 0)], axis=-1)
 
 
 def split_classes(logits: Float[Array, "*batch 20"]) -> list[Float[Array, "*batch _"]]:

@@ -70,7 +70,7 @@ def world(recipe: Recipe, env: MiniGrid, network: Network | None = None) -> Simu
         steps=recipe.steps,
         samples=recipe.model_samples,
         erase_targets=recipe.erase_movable,
-        learning_rate=recipe.pretrain_rate,
+        learning_rate=recipe.finetune_rate if recipe.world_mode == "finetuned" else recipe.pretrain_rate,
     )
 
 

@@ -61,7 +61,8 @@ class Recipe:
         world_mode:          fixed after pre-training, fine-tuned while training, or learned online.
         pretrain_frames:     random steps that the model is trained on beforehand.
         pretrain_epochs:     passes over them.
-        pretrain_rate:       learning rate of Adam, then and later.
+        pretrain_rate:       learning rate of Adam, then, and while it learns online from scratch.
+        finetune_rate:       learning rate while it is fine-tuned.
         pretrain_schedule:   constant, or falling to zero like a cosine over the epochs.
 
     The learner
@@ -117,6 +118,7 @@ class Recipe:
     pretrain_frames: int = 100_000
     pretrain_epochs: int = 10
     pretrain_rate: float = 1e-3
+    finetune_rate: float = 1e-4
     pretrain_schedule: Literal["constant", "cosine"] = "cosine"
 
     network: Size = "paper"
@@ -165,7 +167,7 @@ class Recipe:
             _refuse_below(name, getattr(self, name), 0)
         for name in ("entropy_cost", "value_cost", "pretrain_frames", "pretrain_epochs", "snapshots"):
             _refuse_below(name, getattr(self, name), 0)
-        for name in ("discount", "max_grad_norm", "pretrain_rate"):
+        for name in ("discount", "max_grad_norm", "pretrain_rate", "finetune_rate"):
             _refuse_below(name, getattr(self, name), 0)
         if self.decay >= 1:
             raise GobiError(f"decay must be below 1, got {self.decay}")

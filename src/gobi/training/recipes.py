@@ -94,6 +94,7 @@ def as_written(task: str) -> Recipe:
         world_mode="finetuned",
         pretrain_epochs=80,
         pretrain_rate=5e-4,
+        finetune_rate=5e-4,
         pretrain_schedule="constant",
         network="paper",
         learning_rate_decay="none",

@@ -78,10 +78,10 @@ class Painter(eqx.Module):
         actions: Integer[Array, "n a"],
         cells: UInt8[Array, "n 3 8 cells"],
     ) -> UInt8[Array, "n a cells 3"]:
-        """The most likely object, colour and state."""
+        """The most likely object, colour and state, as cells that there are in the game."""
         # Without the barrier a compiler may work biases and scales out again for each use of a gate.
         drawn, gates = jax.lax.optimization_barrier(self._strokes(features, actions))
-        return most_likely(drawn, cells, gates)
+        return symbols.legal(most_likely(drawn, cells, gates))
 
     def _strokes(
         self, features: Float[Array, "n a units"], actions: Integer[Array, "n a"]
