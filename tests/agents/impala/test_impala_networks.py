@@ -108,7 +108,11 @@ def test_networks_have_the_sizes_that_were_published(name, layers):
     if name == "compact":
         assert count(policy) < 200_000
         return
-    assert [layer.weight.shape for layer in policy.torso.kernels] == [(27, 32), (288, 128), (1152, 512)]
+    assert [one.linear.weight.shape for one in policy.torso.convolutions.convolutions] == [
+        (27, 32),
+        (288, 128),
+        (1152, 512),
+    ]
     assert [layer.weight.shape for layer in policy.torso.dense] == [(2048, 1024), (1024, 1024)]
     assert count(policy.torso) == 3_776_000
     assert count(policy.cores) == layers * 8_396_800
