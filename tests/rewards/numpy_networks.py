@@ -7,7 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from gobi.rewards.distillation import MLP, Distilled, Embedding, Networks
+from gobi.rewards.distillation import MLP, Distilled, Networks
+from gobi.rewards.embeddings import Embedding
 
 
 def doubled(networks: Any) -> Any:

@@ -19,7 +19,8 @@ from jaxtyping import Array, Float32, Key, PyTree, UInt8
 from gobi.agents.impala import optimiser as rmsprop
 from gobi.errors import GobiError, unknown
 from gobi.networks import symbols
-from gobi.networks.layers import ConvStack, Linear, conv_stack, num_patches, orthogonal_linear, torch_linear
+from gobi.networks.layers import Linear, torch_linear
+from gobi.rewards.embeddings import SIDE, Embedding, narrow, through, wide
 from gobi.rewards.reward import Metrics
 from gobi.types import Spec
 
@@ -33,30 +34,6 @@ UNITS = {"ride": 128, "paper": 1024, "small": 32}
 """Numbers in an embedding."""
 CLIP = 40.0
 """The largest norm of the predictor's gradient."""
-SIDE = 7
-"""Cells along a view."""
-
-
-class Embedding(eqx.Module):
-    """A view as a vector: 3x3 convolutions with ELU, if any, then dense layers, if any.
-
-    inputs:  what the first layer reads: the integers / 255 (`scaled`), as they are (`raw`), or `onehot`.
-    linear:  whether the last dense layer has no ReLU.
-    """
-
-    convolutions: ConvStack | None
-    dense: tuple[Linear, ...]
-    inputs: Literal["scaled", "raw", "onehot"] = eqx.field(static=True)
-    linear: bool = eqx.field(static=True, default=False)
-
-    def __call__(self, views: UInt8[Array, "*batch 7 7 3"]) -> Float32[Array, "*batch units"]:
-        """The embedding of each view."""
-        if self.inputs == "scaled":
-            x = views.astype(jnp.float32) / 255
-        else:
-            x = symbols.encode_views(views, self.inputs, jnp.float32)
-        flat = x.reshape(*x.shape[:-3], -1) if self.convolutions is None else self.convolutions(x)
-        return _through(self.dense, flat, self.linear)
 
 
 class MLP(eqx.Module):
@@ -66,7 +43,7 @@ class MLP(eqx.Module):
 
     def __call__(self, x: Float32[Array, "*batch features"]) -> Float32[Array, "*batch units"]:
         """The outputs of each row."""
-        return _through(self.layers, x, linear=True)
+        return through(self.layers, x, linear=True)
 
 
 class Networks(eqx.Module):
@@ -152,15 +129,7 @@ def embedding(key: Key[Array, ""], kind: Kind) -> Embedding:
     if kind == "small":
         sizes = (SIDE * SIDE * symbols.ALL_CLASSES, 64, units)
         return Embedding(None, mlp(key, sizes).layers, "onehot", linear=True)
-    if kind == "ride":
-        return Embedding(conv_stack(key, 3, (32, 32, units), strides=(2, 2, 2)), (), "scaled")
-    channels, strides, side = (32, 128, 512), (1, 2, 2), SIDE
-    for stride in strides:
-        side = num_patches(side, stride, border=1)
-    one, *others = jax.random.split(key, 3)
-    inputs = channels[-1] * side**2, units
-    dense = tuple(orthogonal_linear(other, size, units) for other, size in zip(others, inputs, strict=True))
-    return Embedding(conv_stack(one, 3, channels, strides), dense, "raw")
+    return narrow(key, units) if kind == "ride" else wide(key, units)
 
 
 def mlp(key: Key[Array, ""], sizes: Sequence[int]) -> MLP:
@@ -223,17 +192,6 @@ def check_options(norm: str, network: str, **positive: float) -> None:
     for name, value in positive.items():
         if not (value > 0 and math.isfinite(value)):
             raise GobiError(f"{name} must be a positive number, got {value}")
-
-
-def _through(
-    layers: Sequence[Linear], x: Float32[Array, "*batch n"], linear: bool
-) -> Float32[Array, "*batch m"]:
-    """Dense layers with ReLU, but not after the last one if it is to be linear."""
-    for index, layer in enumerate(layers):
-        x = layer(x)
-        if not (linear and index == len(layers) - 1):
-            x = jax.nn.relu(x)
-    return x
 
 
 def _check_views(spec: Spec) -> None:

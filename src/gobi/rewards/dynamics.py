@@ -7,8 +7,6 @@ the next embedding. What the agent cannot influence helps neither, so the embedd
 
 from __future__ import annotations
 
-from typing import Literal
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -16,8 +14,8 @@ from jaxtyping import Array, Float32, Int32, Key, UInt8
 
 from gobi.agents.impala import optimiser as rmsprop
 from gobi.errors import GobiError, unknown
-from gobi.networks import symbols
-from gobi.networks.layers import ConvStack, Linear, conv_stack, num_patches, orthogonal_linear
+from gobi.networks.layers import Linear, orthogonal_linear
+from gobi.rewards.embeddings import Embedding, narrow, wide
 from gobi.rewards.reward import Metrics
 from gobi.types import Spec, Transition, Views
 
@@ -28,28 +26,6 @@ HIDDEN = {"ride": 256, "paper": 256, "small": 64}
 """Units of the hidden layer of the forward and of the inverse model."""
 CLIP = 40.0
 """The largest gradient norm of each of the three networks."""
-
-
-class Embedding(eqx.Module):
-    """A view as a vector: 3x3 convolutions with ELU, then dense layers with ReLU, if any.
-
-    inputs:  what the first layer reads: the integers / 255 (`scaled`), as they are (`raw`), or `onehot`.
-    """
-
-    convolutions: ConvStack
-    dense: tuple[Linear, ...]
-    inputs: Literal["scaled", "raw", "onehot"] = eqx.field(static=True)
-
-    def __call__(self, views: UInt8[Array, "*batch 7 7 3"]) -> Float32[Array, "*batch units"]:
-        """The embedding of each view."""
-        if self.inputs == "scaled":
-            x = views.astype(jnp.float32) / 255
-        else:
-            x = symbols.encode_views(views, self.inputs, jnp.float32)
-        x = self.convolutions(x)
-        for layer in self.dense:
-            x = jax.nn.relu(layer(x))
-        return x
 
 
 class TwoLayers(eqx.Module):
@@ -148,7 +124,7 @@ def dynamics(key: Key[Array, ""], spec: Spec, kind: str = "ride", units: int | N
     units, hidden = UNITS[kind] if units is None else units, HIDDEN[kind]
     embedding, forward, inverse = jax.random.split(key, 3)
     return Dynamics(
-        embedding=_wide(embedding, units) if kind == "paper" else _narrow(embedding, kind, units),
+        embedding=_embedding(embedding, kind, units),
         forward=_two_layers(forward, units + spec.num_actions, hidden, units),
         inverse=_two_layers(inverse, 2 * units, hidden, spec.num_actions),
     )
@@ -245,24 +221,10 @@ def check_options(
         raise GobiError(f"loss weights are not negative and not both 0, got {forward} and {inverse}")
 
 
-def _narrow(key: Key[Array, ""], kind: str, units: int) -> Embedding:
-    """7x7 cells to 4x4, 2x2 and 1: the last channels are the embedding."""
-    scaled = kind == "ride"
-    channels = 32 if scaled else 16
-    inputs = symbols.input_channels("raw" if scaled else "onehot")
-    stack = conv_stack(key, inputs, (channels, channels, units), strides=(2, 2, 2))
-    return Embedding(stack, (), "scaled" if scaled else "onehot")
-
-
-def _wide(key: Key[Array, ""], units: int) -> Embedding:
-    convolutions, *keys = jax.random.split(key, 3)
-    channels, strides = (32, 128, 512), (1, 2, 2)
-    side = 7
-    for stride in strides:
-        side = num_patches(side, stride, border=1)
-    sizes = (channels[-1] * side**2, units), (units, units)
-    dense = tuple(orthogonal_linear(one, *shape) for one, shape in zip(keys, sizes, strict=True))
-    return Embedding(conv_stack(convolutions, symbols.input_channels("raw"), channels, strides), dense, "raw")
+def _embedding(key: Key[Array, ""], kind: str, units: int) -> Embedding:
+    if kind == "paper":
+        return wide(key, units)
+    return narrow(key, units) if kind == "ride" else narrow(key, units, "onehot", channels=16)
 
 
 def _two_layers(key: Key[Array, ""], inputs: int, hidden: int, outputs: int) -> TwoLayers:

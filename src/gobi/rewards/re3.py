@@ -10,7 +10,7 @@ from gobi.errors import GobiError, unknown
 from gobi.memory.neighbours import nearest
 from gobi.networks import symbols
 from gobi.networks.layers import conv_stack
-from gobi.rewards.dynamics import Embedding
+from gobi.rewards.embeddings import Embedding
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition
 
