@@ -16,7 +16,8 @@ TINY = {"num_envs": 4, "unroll": 5, "bank": 512, "snapshots": 1, "frames": 40}
 @pytest.fixture
 def tiny_study(monkeypatch):
     arms = {name: {"reward": name, **TINY} for name in ("none", "count")}
-    study = Study("nothing and counting", "nowhere", crossed(("MiniGrid-DoorKey-5x5-v0",), arms), seeds=1)
+    tasks, maps = ("MiniGrid-DoorKey-5x5-v0",), {"DoorKey-5x5/count": (40,)}
+    study = Study("nothing and counting", "nowhere", crossed(tasks, arms), seeds=1, maps=maps)
     monkeypatch.setitem(STUDIES, "tiny", study)
 
 
@@ -39,6 +40,7 @@ def test_a_study_is_trained_and_compared_and_not_trained_twice(gobi_command, tin
     code, out, err = gobi_command("reproduce", "tiny")
     assert code == 0, err
     assert Path("reproduced/tiny/DoorKey-5x5/count/metrics.csv").exists()
+    assert Path("reproduced/tiny/DoorKey-5x5/count/heatmap.png").exists()
     pages = list(Path("reproduced/tiny/comparison").glob("*.html"))
     assert len(pages) == 1
     assert str(pages[0]) in out

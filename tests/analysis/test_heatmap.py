@@ -129,6 +129,7 @@ def test_stages_are_evenly_spaced_snapshots_with_the_last_among_them(folder, tmp
     assert [agent.frames for agent in heatmap.stages(folder, None)] == [200, 400, 600]
     assert [agent.frames for agent in heatmap.stages(folder, 2)] == [200, 600]
     assert [agent.frames for agent in heatmap.stages(folder, 1)] == [600]
+    assert [agent.frames for agent in heatmap.stages(folder, at=(0, 90, 550))] == [200, 600]
     without = Path(shutil.copytree(folder, tmp_path / "run"))
     shutil.rmtree(without / "snapshots")
     (only,) = heatmap.stages(without)

@@ -34,6 +34,15 @@ def test_runs_on_one_task_differ(name):
     assert len(set(digests)) == len(digests)
 
 
+def test_maps_are_drawn_of_runs_that_there_are_while_they_last():
+    for study in STUDIES.values():
+        arms = {arm.folder: arm for arm in study.arms}
+        for folder, frames in study.maps.items():
+            whole = recipes.recipe(arms[folder].task, **arms[folder].changes)
+            each = whole.frames / whole.snapshots
+            assert all(one <= whole.frames and one % each == 0 for one in frames)
+
+
 def test_a_part_can_be_chosen():
     study = STUDIES["minigrid"].only(["KeyCorridorS3R3"], ["gobi", "rnd"])
     assert [arm.folder for arm in study.arms] == ["KeyCorridorS3R3/gobi", "KeyCorridorS3R3/rnd"]

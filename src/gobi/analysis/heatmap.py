@@ -75,9 +75,16 @@ class Map:
         }
 
 
-def stages(folder: Path, most: int | None = 5) -> list[Trained]:
-    """The first seed's agent at its snapshots, evenly spaced if there are too many; else as it is now."""
+def stages(folder: Path, most: int | None = 5, at: Sequence[int] = ()) -> list[Trained]:
+    """The first seed's agent at its snapshots, evenly spaced if there are too many; else as it is now.
+
+    at:  instead: the snapshots that are nearest to these numbers of frames.
+    """
     found = trained.snapshots(folder)
+    if found and at:
+        frames = np.array([int(path.stem) for path in found])
+        nearest = sorted({int(np.abs(frames - wanted).argmin()) for wanted in at})
+        return [trained.load_snapshot(folder, found[place]) for place in nearest]
     if not found:
         agents = trained.load(folder)
         return [trained.load(folder, agents.seeds[0])]

@@ -22,6 +22,7 @@ def heatmap(
     levels: tuple[int, ...] = (0, 1, 2),
     episodes: int = 50,
     snapshots: int | Literal["all"] = 5,
+    at: tuple[float, ...] = (),
     greedy: Switch = False,
     overwrite: Switch = False,
 ) -> None:
@@ -33,6 +34,7 @@ def heatmap(
         levels: numbers of levels that training did not see; a row of the picture for each.
         episodes: how many are played on each level.
         snapshots: how many stages of training to show, evenly spaced, or all that were kept.
+        at: instead, the stages nearest to these numbers of frames, such as 3.5e6 7e6.
         greedy: take the most likely action instead of drawing one.
         overwrite: replace the files if they are there.
     """
@@ -43,7 +45,10 @@ def heatmap(
     at_least("--episodes", episodes, 1)
     if snapshots != "all":
         at_least("--snapshots", snapshots, 1)
-    stages = drawing.stages(folder, None if snapshots == "all" else snapshots)
+    for frames in at:
+        if not 0 <= frames < float("inf"):
+            raise GobiError(f"--at takes numbers of frames, got {frames}")
+    stages = drawing.stages(folder, None if snapshots == "all" else snapshots, [round(one) for one in at])
     out = out or folder / "heatmap.png"
     drawing.check_output(out)
     table = out.with_suffix(".csv")

@@ -11,6 +11,7 @@ import tyro
 
 from gobi.cli.arguments import Switch, at_least, check_seed
 from gobi.cli.compare import compare
+from gobi.cli.heatmap import heatmap
 from gobi.cli.terminal import say, show
 from gobi.cli.train import choose, go
 from gobi.errors import GobiError, unknown
@@ -68,6 +69,8 @@ def reproduce(
     for number, (arm, recipe) in enumerate(zip(study.arms, recipes, strict=True), start=1):
         say(f"\n{number} of {len(study.arms)}: {arm.folder}")
         _train(out / arm.folder, run.Plan(recipe, numbers))
+        if arm.folder in study.maps:
+            heatmap(out / arm.folder, at=tuple(map(float, study.maps[arm.folder])), overwrite=True)
     # A page of its own for every time, so that one can see what more runs have changed.
     say("")
     compare(tuple(out / arm.folder for arm in study.arms), out=_new(out / "comparison"))

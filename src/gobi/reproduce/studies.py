@@ -64,6 +64,21 @@ STUDIES: dict[str, Study] = {
         "the comparison of fixed, fine-tuned and online models on MultiRoom-N7-S8",
         crossed((N7,), {mode: {"world_mode": mode} for mode in ("fixed", "finetuned", "online")}),
     ),
+    "heatmaps": Study(
+        "where agents go while they learn",
+        "the visitation heatmaps of GoBI and NovelD on KeyCorridorS5R3, of GoBI and EC on MultiRoom-N7-S8",
+        (
+            *crossed((S5,), {name: {"reward": name, "snapshots": 24} for name in ("gobi", "noveld")}),
+            *crossed((N7,), {name: {"reward": name, "snapshots": 16} for name in ("gobi", "ec")}),
+        ),
+        seeds=1,
+        maps={
+            "KeyCorridorS5R3/gobi": (3_500_000, 7_000_000),
+            "KeyCorridorS5R3/noveld": (3_500_000, 7_000_000, 11_000_000),
+            "MultiRoom-N7-S8/gobi": (1_000_000, 2_000_000, 4_000_000),
+            "MultiRoom-N7-S8/ec": (1_000_000, 2_000_000, 4_000_000),
+        },
+    ),
     "wallclock": Study(
         "how long 10 million frames take with NovelD and with GoBI",
         "the paper's 5.46 and 10.65 hours, a ratio of 1.95",

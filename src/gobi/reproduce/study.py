@@ -39,12 +39,14 @@ class Study:
     source:  where the paper shows it; empty where it does not.
     arms:    what is trained.
     seeds:   as many as in the paper.
+    maps:    frames at which to draw where the agents go, by the folder of the arm.
     """
 
     title: str
     source: str
     arms: tuple[Arm, ...]
     seeds: int = 4
+    maps: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
 
     @property
     def tasks(self) -> tuple[str, ...]:
