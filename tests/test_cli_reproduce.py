@@ -55,7 +55,7 @@ def test_a_study_is_trained_and_compared_and_not_trained_twice(gobi_command, tin
 def test_the_illustration_is_drawn(gobi_command):
     code, out, _ = gobi_command("reproduce", "illustration")
     assert code == 0
-    assert "GoBI: 1 moves" in out
+    assert "GoBI: 1 move," in out
     assert "R2: 3 moves" in out
     assert Path("reproduced/illustration/illustration.png").exists()
 

@@ -118,7 +118,8 @@ def _illustrate(out: Path) -> None:
     for name, reward in (("GoBI", illustration.growth), ("R2", illustration.grew)):
         found = illustration.plan(reward)
         moves = " ".join(map(str, found.path))
-        say(f"{name}: {len(found.path) - 1} moves, {moves}, gaining {list(found.gains)}")
+        count = len(found.gains)
+        say(f"{name}: {count} move{'s' if count > 1 else ''}, {moves}, gaining {list(found.gains)}")
     illustration.draw(out / "illustration.png")
     say(f"written: {out / 'illustration.png'}")
 

@@ -102,7 +102,7 @@ def draw(path: Path) -> None:
     pyplot = require("matplotlib.pyplot", extra="plot")
     plans = {"GoBI: paid by growth": plan(growth), "R2: paid for growing": plan(grew)}
     longest = max(len(one.path) for one in plans.values())
-    figure, axes = pyplot.subplots(2, longest, figsize=(2 * longest, 4.6), squeeze=False)
+    figure, axes = pyplot.subplots(2, longest, figsize=(2 * longest, 5), squeeze=False)
     for row, (name, one) in zip(axes, plans.items(), strict=True):
         known: Known = frozenset()
         for number, axis in enumerate(row):
@@ -113,7 +113,7 @@ def draw(path: Path) -> None:
             _draw_square(axis, one.path[: number + 1], known)
             gained = f"move {number}: +{one.gains[number - 1]}" if number else "start"
             axis.set_title(f"{gained}, {len(known)} known", fontsize=9)
-        row[0].text(-0.7, -0.9, name, fontsize=10, fontweight="bold")
+        row[0].text(-0.6, -1.3, name, fontsize=10, fontweight="bold")
     figure.savefig(path, dpi=150, bbox_inches="tight")
     pyplot.close(figure)
 
