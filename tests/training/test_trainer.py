@@ -68,6 +68,7 @@ def test_every_option_reaches_the_loop_and_leaves_the_state_in_shape(changes):
     same = jax.tree.map(lambda a, b: (a.shape, a.dtype) == (b.shape, b.dtype), before, after)
     assert all(jax.tree.leaves(same))
     assert {"return", "policy_loss", "bonus"} <= set(row)
+    assert set(made(recipes.recipe(TASK, **{**TINY, **changes})).reward.logs) <= set(row)
 
 
 @pytest.mark.parametrize("name", ["as_written", "as_coded"])

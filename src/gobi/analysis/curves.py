@@ -65,7 +65,19 @@ class Run:
 
 
 def find(paths: Sequence[Path]) -> list[Run]:
-    """The runs at these paths: metrics files, folders of runs, or folders with runs somewhere inside."""
+    """The runs at these paths, see `metrics_files`."""
+    files = metrics_files(paths)
+    runs = []
+    for file, name in zip(files, _short_names([file.parent for file in files]), strict=True):
+        columns = metrics.read(file)
+        if not len(columns.get("seed", ())):
+            raise GobiError(f"{file} has no rows yet")
+        runs.append(Run(name, columns, _card_beside(file)))
+    return runs
+
+
+def metrics_files(paths: Sequence[Path]) -> list[Path]:
+    """The metrics files at these paths: themselves, or in folders of runs, or somewhere inside folders."""
     files: list[Path] = []
     for path in paths:
         if not path.exists():
@@ -74,14 +86,7 @@ def find(paths: Sequence[Path]) -> list[Run]:
         if not found:
             raise GobiError(f"no run in {path}: neither it nor a folder inside it has a metrics.csv")
         files += [file.resolve() for file in found]
-    files = list(dict.fromkeys(files))
-    runs = []
-    for file, name in zip(files, _short_names([file.parent for file in files]), strict=True):
-        columns = metrics.read(file)
-        if not len(columns.get("seed", ())):
-            raise GobiError(f"{file} has no rows yet")
-        runs.append(Run(name, columns, _card_beside(file)))
-    return runs
+    return list(dict.fromkeys(files))
 
 
 def plot(
@@ -95,7 +100,7 @@ def plot(
 ) -> list[Run]:
     """Draws the runs at these paths into one picture and returns them.
 
-    paths:              see `find`.
+    paths:              see `metrics_files`.
     out:                the file: .png, .pdf or .svg.
     panels:             metrics, one panel each.
     band:               what is shaded around the mean over the seeds.

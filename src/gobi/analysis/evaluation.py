@@ -14,12 +14,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Float64, Int32, Key, UInt8
 
 from gobi.agents.impala.networks import Carry, Policy
+from gobi.analysis import statistics
 from gobi.envs.minigrid import MiniGrid, State, ceilings, numbered_levels
 from gobi.training.trained import Trained
 
 STEPS_AT_ONCE = 32
 """Steps between two looks at whether any lane still plays: a good agent needs few of those it may take."""
-Z = 1.959964
+Z = statistics.Z
 """The 97.5 % point of the normal distribution: intervals are of 95 %."""
 
 Watch = Callable[[Any, "Playing"], Any]
@@ -244,11 +245,7 @@ def score(seed: int, returns: Sequence[float] | np.ndarray, lengths: Sequence[in
 
 def wilson(successes: int, trials: int) -> tuple[float, float]:
     """Wilson's 95 % interval of a share: sound at 0 and 1 too, where the normal one has no width."""
-    share, per_trial = successes / trials, Z**2 / trials
-    middle = share + per_trial / 2
-    half = Z * np.sqrt(share * (1 - share) / trials + per_trial / (4 * trials))
-    low, high = (middle - half) / (1 + per_trial), (middle + half) / (1 + per_trial)
-    return max(0.0, float(low)), min(1.0, float(high))
+    return statistics.wilson(successes / trials, trials)
 
 
 def normal(values: Float64[np.ndarray, " n"]) -> tuple[float, float] | None:

@@ -111,16 +111,8 @@ def group(paths: Sequence[Path], metric: str) -> list[Group]:
 
 
 def find(paths: Sequence[Path]) -> list[Run]:
-    """The runs at these paths: metrics files, folders of runs, or folders with runs somewhere inside."""
-    files: list[Path] = []
-    for path in paths:
-        if not path.exists():
-            raise GobiError(f"there is no {path}")
-        found = [path] if path.is_file() else sorted(path.rglob("metrics.csv"))
-        if not found:
-            raise GobiError(f"no run in {path}: neither it nor a folder inside it has a metrics.csv")
-        files += [file.resolve() for file in found]
-    files = list(dict.fromkeys(files))
+    """The runs at these paths, see `curves.metrics_files`."""
+    files = curves.metrics_files(paths)
     return [_read(file, name) for file, name in zip(files, _names(files), strict=True)]
 
 
