@@ -47,6 +47,19 @@ def test_compare_over_several_tasks_draws_each_and_all(gobi_command, tmp_path):
     }  # fmt: skip
 
 
+def test_compare_counts_looks_as_frames_if_told_to(gobi_command, tmp_path):
+    make_run(tmp_path / "in" / "a", card={"peeks": 24_000_000})
+    make_run(tmp_path / "in" / "b", reward="noveld", card={"privileged": [], "peeks": 0})
+    code, out, err = gobi_command("compare", "in", "--out", "out", "--peeks", "both", "--threshold", "0.3")
+    assert (code, err) == (0, "")
+    assert "note: Looks without a step (peeks) are counted: each step of 'gobi peeks=counted'" in out
+    rows = list(csv.DictReader((tmp_path / "out" / "comparison.csv").read_text().splitlines()))
+    times = {row["method"]: float(row["value"]) for row in rows if row["statistic"] == "frames_mean"}
+    assert times["gobi peeks=counted"] == 4 * times["gobi"]
+    assert times["noveld"] == times["gobi"]
+    assert "--peeks" in gobi_command("compare", "in", "--peeks", "some")[2]
+
+
 def test_one_seed_of_one_run_is_no_error(gobi_command, tmp_path):
     make_run(tmp_path / "in", seeds=(3,))
     code, out, err = gobi_command("compare", "in", "--metric", "success")

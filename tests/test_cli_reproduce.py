@@ -44,6 +44,11 @@ def test_a_study_is_trained_and_compared_and_not_trained_twice(gobi_command, tin
     pages = list(Path("reproduced/tiny/comparison").glob("*.html"))
     assert len(pages) == 1
     assert str(pages[0]) in out
+    assert "visits_in_corners" in Path("reproduced/tiny/DoorKey-5x5/count/heatmap.csv").read_text()
+    assert {path.name for path in Path("reproduced/tiny").iterdir()} >= {
+        "figure.png", "table.csv", "summary.md", "maps-DoorKey-5x5-v0.png",
+    }  # fmt: skip
+    assert "(maps-DoorKey-5x5-v0.png)" in Path("reproduced/tiny/summary.md").read_text()
     code, out, _ = gobi_command("reproduce", "tiny")
     assert code == 0
     assert out.count("finished before") == 2
@@ -57,6 +62,7 @@ def test_the_illustration_is_drawn(gobi_command):
     assert code == 0
     assert "GoBI: 1 move," in out
     assert "R2: 3 moves" in out
+    assert "Held here: paid by growth the best plan has 1 move" in out
     assert Path("reproduced/illustration/illustration.png").exists()
 
 

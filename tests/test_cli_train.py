@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gobi.cli import train
-from gobi.training import recipes, run
+from gobi.training import pack, recipes, run
 
 TINY = [
     "--set", "num_envs=4", "--set", "unroll=5", "--set", "bank=512", "--set", "snapshots=1", "--frames", "40",
@@ -66,18 +66,18 @@ def test_a_run_ends_with_a_table_and_says_where_things_lie_and_is_not_run_twice(
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(gobi_command, monkeypatch):
-    real = run._Run._log
+    real = pack._Pack._log
 
     def interrupted(self, row, took):
         real(self, row, took)
-        self.stopping = True
+        self.stopping.asked = True
 
-    monkeypatch.setattr(run._Run, "_log", interrupted)
+    monkeypatch.setattr(pack._Pack, "_log", interrupted)
     words = ["train", "DoorKey-5x5", "--reward", "none", "--out", "mine", *TINY]
     code, out, _ = gobi_command(*words)
     assert code == 130
     assert "gobi resume mine" in out
-    monkeypatch.setattr(run._Run, "_log", real)
+    monkeypatch.setattr(pack._Pack, "_log", real)
     assert gobi_command("resume", "mine")[0] == 0
     assert run.finished(run.Folder(Path("mine")), run.planned(run.Folder(Path("mine"))))
 

@@ -250,3 +250,84 @@ def test_the_bootstraps_seed_moves_intervals_and_nothing_else(tmp_path):
     one, same, other = (compare([tmp_path], seed=seed) for seed in (0, 0, 1))
     assert one.to_csv() == same.to_csv() != other.to_csv()
     assert [row.value for row in one.rows] == [row.value for row in other.rows]
+
+
+# What a look costs
+
+
+def looking(folder, **changes):
+    """A run that looks around three times at each step."""
+    return make_run(folder, **{"card": {"peeks": 24_000_000}, "pretraining": 100_000, **changes})
+
+
+def not_looking(folder, **changes):
+    card = {"privileged": [], "peeks": 0}
+    return make_run(folder, **{"reward": "noveld", "world": "none", "card": card, **changes})
+
+
+def test_looks_without_a_step_are_free_unless_they_are_to_be_counted(tmp_path):
+    looking(tmp_path / "a")
+    not_looking(tmp_path / "b")
+    free, counted = (compare([tmp_path], threshold=0.6, peeks=peeks) for peeks in ("free", "counted"))
+    assert labels(free) == ["gobi", "noveld"]
+    assert labels(counted) == ["gobi peeks=counted", "noveld"]
+    before, after = free.row(N7, "gobi", "frames_mean"), counted.row(N7, "gobi peeks=counted", "frames_mean")
+    # Every step is four frames, those of pre-training too; what comes after 8 million frames nobody asks for.
+    seen = [2.0e6, 2.6e6, 3.0e6, 3.6e6]
+    assert before.value == np.mean(seen) + 1e5
+    assert after.value == 8e6
+    assert after.at_least
+    other = compare([tmp_path], threshold=0.25, peeks="counted")
+    reached = [4 * (math.ceil(at * 0.25 / 0.6 / 2e5) * 2e5 + 1e5) for at in (2e6, 2.5e6, 3e6, 3.5e6)]
+    assert other.row(N7, "gobi peeks=counted", "frames_mean").value == np.mean(reached)
+    for found in (free, counted):
+        assert found.tasks[N7].horizon == 8e6
+        assert found.row(N7, "noveld", "frames_mean").value == np.mean(seen)
+
+
+def test_counted_looks_move_every_number_to_where_the_steps_were_fewer(tmp_path):
+    """At 8 million frames, four a step, it stands where it stood after 2 million steps, pre-training less."""
+    looking(tmp_path / "a")
+    not_looking(tmp_path / "b")
+    found = compare([tmp_path], peeks="counted")
+    steps = 8e6 / 4 - 1e5
+    share = np.mean(np.minimum(1, steps / np.array([2e6, 2.5e6, 3e6, 3.5e6])))
+    name = "gobi peeks=counted"
+    assert found.row(N7, name, "final").value == pytest.approx(0.6 * share)
+    assert found.row(N7, name, "success").value == pytest.approx(share)
+    assert found.row(N7, name, "seconds").value == pytest.approx(steps / 1e5)
+    # Steps are steps: a look takes no step, so looking does not make a method faster.
+    assert found.row(N7, name, "steps_per_second").value == pytest.approx(4e5)
+
+
+def test_a_run_that_looks_around_can_be_shown_both_ways_beside_one_that_does_not(tmp_path):
+    looking(tmp_path / "a")
+    not_looking(tmp_path / "b")
+    both = compare([tmp_path], threshold=0.25, peeks="both")
+    assert labels(both) == ["gobi", "gobi peeks=counted", "noveld"]
+    for peeks, name in (("free", "gobi"), ("counted", "gobi peeks=counted")):
+        alone = compare([tmp_path], threshold=0.25, peeks=peeks)
+        for statistic in ("final", "area", "frames_mean", "success", "seconds"):
+            assert both.row(N7, name, statistic) == alone.row(N7, name, statistic)
+    assert [run.name for run in both.runs(N7)] == ["a", "b"]
+    curves = list(csv.DictReader(io.StringIO(both.curves_to_csv())))
+    assert {row["method"] for row in curves} == set(labels(both))
+
+
+def test_what_looks_cost_and_what_help_cannot_be_counted_is_said(tmp_path):
+    looking(tmp_path / "a")
+    make_run(tmp_path / "b", world="real", card={"privileged": ["simulator"], "peeks": 0})
+    assert not any("Looks" in note for note in notes(compare([tmp_path])))
+    told = notes(compare([tmp_path], peeks="both"))
+    assert any("each step of 'gobi copying peeks=counted' counts as 4 frames" in note for note in told)
+    assert "Not to be counted in looks: 'gobi real' reads the simulator." in told
+    nobody = notes(compare([tmp_path / "b"], peeks="counted"))
+    assert any("there is nothing to count" in note for note in nobody)
+
+
+def test_a_run_that_looked_around_and_does_not_say_how_often_is_refused_if_that_matters(tmp_path):
+    """As one is that was killed before its first checkpoint."""
+    looking(tmp_path / "a", card={"frames": 0, "peeks": 0})
+    assert compare([tmp_path]).tasks[N7].horizon == 8.1e6
+    with pytest.raises(GobiError, match="its card does not tell how often"):
+        compare([tmp_path], peeks="counted")

@@ -171,6 +171,7 @@ def test_many_predictions_and_none_at_all_can_be_drawn_too():
 def test_a_view_is_drawn_as_it_lies_the_agent_at_the_bottom():
     view = np.zeros((7, 7, 3), np.uint8)
     view[0, 0], view[6, 2], view[3, 6] = (cells.GOAL, 1, 0), (cells.BALL, cells.BLUE, 0), (cells.EMPTY, 0, 0)
+    view[2, 3] = (cells.FLOOR, cells.YELLOW, 0)
     drawn = np.asarray(panel.view_picture(view, 12))
 
     def middle(x: int, y: int) -> tuple[int, ...]:
@@ -180,3 +181,4 @@ def test_a_view_is_drawn_as_it_lies_the_agent_at_the_bottom():
     assert middle(6, 2) == panel.COLOURS[cells.BLUE]
     assert middle(3, 6) == panel.COLOURS[cells.RED]
     assert middle(1, 1) == panel.UNSEEN
+    assert middle(2, 3) == panel.COLOURS[cells.YELLOW]

@@ -237,6 +237,20 @@ def test_cards_stand_side_by_side_with_what_differs_marked(text):
     assert '<th scope="row">versions: jax</th>' in text
 
 
+def test_the_page_says_whether_looks_count_and_shows_a_run_that_is_compared_twice_once(tmp_path):
+    make_run(tmp_path / "looks", card={"peeks": 24_000_000})
+    make_run(tmp_path / "does not", reward="noveld", card={"privileged": [], "peeks": 0})
+    shown = {peeks: page.html(compare([tmp_path], peeks=peeks)) for peeks in ("free", "counted", "both")}
+    assert "Looks without a step (peeks) do not." in shown["free"]
+    assert "frames, pre-training included</text>" in shown["free"]
+    assert "So do looks without a step (peeks)." in shown["counted"]
+    assert "frames, pre-training and peeks included</text>" in shown["counted"]
+    assert "frames, pre-training included, peeks as named</text>" in shown["both"]
+    assert "2 runs, 8 seeds" in shown["both"]
+    assert shown["both"].count('<th scope="col">B C looks</th>') == 1
+    assert all("counts as 4 frames" in shown[peeks] for peeks in ("counted", "both"))
+
+
 def test_a_single_run_of_a_single_seed_gets_a_page_that_says_so(tmp_path):
     text = page.html(compare([make_run(tmp_path / "a", seeds=(0,))]))
     assert "<title>gobi on MultiRoom-N7-S8-v0</title>" in text

@@ -6,6 +6,7 @@ import pytest
 
 from gobi.errors import GobiError
 from gobi.reproduce import STUDIES
+from gobi.rewards.registry import REWARDS
 from gobi.training import recipes
 
 PAPER = {"minigrid", "ablation", "dynamics", "accuracy", "steps", "actions", "decay", "pretraining"}
@@ -41,6 +42,20 @@ def test_maps_are_drawn_of_runs_that_there_are_while_they_last():
             whole = recipes.recipe(arms[folder].task, **arms[folder].changes)
             each = whole.frames / whole.snapshots
             assert all(one <= whole.frames and one % each == 0 for one in frames)
+
+
+def test_every_reward_watches_the_television():
+    study = STUDIES["noisy"]
+    noisy, plain = study.tasks
+    assert {arm.name for arm in study.arms if arm.task == noisy} == set(REWARDS)
+    assert noisy.removeprefix("gobi/").replace("-noisy", "") == plain.removeprefix("MiniGrid-")
+
+
+def test_the_fair_study_shows_looks_both_ways():
+    study = STUDIES["fair"]
+    assert study.peeks == "both"
+    looks = {arm.name: recipes.recipe(arm.task, **arm.changes).world_reads for arm in study.arms}
+    assert looks == {"panorama": "panorama", "view": "view", "noveld": "panorama"}
 
 
 def test_a_part_can_be_chosen():

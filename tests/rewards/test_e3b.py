@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import equinox as eqx
+import far_goal
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +15,7 @@ from gobi.rewards.e3b import E3B
 from gobi.types import Transition
 
 SHORT = 90
-SMALL = {"network": "small", "units": 8}
+SMALL = {"network": "small", "units": 8, "relative": False}
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +110,23 @@ def test_the_features_learn_to_tell_their_own_actions(short):
     assert losses[-1] < 0.7 * losses[0]
 
 
+def test_a_relative_ridge_is_a_share_of_the_features_variance(short):
+    reward = E3B(network="small", units=8, ridge=0.2)
+    rollout = compiled(lambda state: reward.rollout(state, short))
+    learn = compiled(lambda state: reward.learn(state, jax.random.key(0), short))
+    state, variances = reward.init(jax.random.key(0), SPEC, 3), []
+    np.testing.assert_array_equal(rollout(state)[1], 0)
+    for _ in range(3):
+        state, logged = learn(state)
+        features = np.asarray(state.learner.network.embed(short.after["observation"]))
+        variances.append(features.var(axis=(0, 1)).sum())
+    assert logged["e3b/variance"] == pytest.approx(np.mean(variances), rel=1e-3)
+    plain = E3B(**SMALL, ridge=float(0.2 * state.variance))
+    alone = eqx.tree_at(lambda s: s.learner, plain.init(jax.random.key(0), SPEC, 3), state.learner)
+    np.testing.assert_allclose(rollout(state)[1], paid(plain, alone, short)[0], rtol=1e-3, atol=1e-5)
+    assert rollout(state)[1].max() > 0.5
+
+
 def test_seeds_side_by_side_are_each_as_alone(short):
     reward = E3B(**SMALL)
     keys = jax.random.split(jax.random.key(3))
@@ -124,3 +142,9 @@ def test_seeds_side_by_side_are_each_as_alone(short):
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(GobiError):
         E3B(**options)
+
+
+@pytest.mark.parametrize("network", ["ride", "small"])
+def test_it_leads_to_the_end_of_a_corridor_that_chance_never_reaches(network):
+    """Features of both, of which those of `ride` begin a thousand times smaller."""
+    far_goal.must_beat_no_bonus(E3B(network=network), updates=60)

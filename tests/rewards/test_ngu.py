@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import far_goal
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -125,3 +126,7 @@ def test_seeds_side_by_side_are_each_as_alone(short):
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(GobiError):
         NGU(**options)
+
+
+def test_it_leads_to_the_end_of_a_corridor_that_chance_never_reaches():
+    far_goal.must_beat_no_bonus(NGU(network="small"), updates=60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import far_goal
 import jax
 import numpy as np
 import pytest
@@ -129,3 +130,7 @@ def test_options_that_make_no_sense_are_refused(options):
 def test_only_views_of_cells_are_encoded():
     with pytest.raises(GobiError, match=r"re3 needs uint8 observations of shape \[7, 7, 3\]; pixels gives"):
         RE3().init(jax.random.key(0), Spec("pixels", (84, 84, 3), "uint8", 7, 100), ENVS)
+
+
+def test_it_leads_to_the_end_of_a_corridor_that_chance_never_reaches():
+    far_goal.must_beat_no_bonus(RE3(room=1000))

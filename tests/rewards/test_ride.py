@@ -6,17 +6,17 @@ import collections
 import functools
 
 import equinox as eqx
+import far_goal
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy_dynamics
 import pytest
-from corridor import arrivals
 from recordings import LANES, SPEC, TASKS, compiled
 
 from gobi.envs.minigrid import make
 from gobi.errors import GobiError
-from gobi.rewards import Nothing, Reward
+from gobi.rewards import Reward
 from gobi.rewards.ride import RIDE
 from gobi.types import Transition
 
@@ -48,6 +48,11 @@ def begun(reward: RIDE, seed: int = 0):
 @functools.cache
 def rollout_of(reward: RIDE):
     return compiled(lambda state, play: reward.rollout(state, play))
+
+
+@functools.cache
+def lesson_of(reward: RIDE):
+    return compiled(lambda state, play: reward.learn(state, jax.random.key(0), play))
 
 
 def paid(reward: RIDE, play: Transition, rollouts: int = 1) -> np.ndarray:
@@ -124,17 +129,20 @@ def test_a_rollout_pays_as_its_pieces_and_as_its_steps_one_by_one(play):
 
 
 def test_two_seeds_side_by_side_equal_each_alone(play):
-    reward = RIDE(network="small", rate=1e-3)
+    reward = RIDE(network="small")
 
-    def update(state):
-        state, bonus, logged = reward.rollout(state, play)
-        state, learned = reward.learn(state, jax.random.key(0), play)
+    def update(rollout, lesson, state):
+        state, bonus, logged = rollout(state, play)
+        state, learned = lesson(state, play)
         return state, bonus, state.learner.network.embed(play.after["observation"][0]), logged | learned
 
     alone = [begun(reward, seed) for seed in (0, 1)]
-    one, both = compiled(update), compiled(jax.vmap(update))
-    expected = jax.tree.map(lambda *leaves: np.stack(leaves), *(one(state) for state in alone))
-    state, *paid = both(jax.tree.map(lambda *leaves: jnp.stack(leaves), *alone))
+    each = [update(rollout_of(reward), lesson_of(reward), state) for state in alone]
+    expected = jax.tree.map(lambda *leaves: np.stack(leaves), *each)
+    both = functools.partial(
+        update, reward.rollout, lambda state, play: reward.learn(state, jax.random.key(0), play)
+    )
+    state, *paid = compiled(jax.vmap(both))(jax.tree.map(lambda *leaves: jnp.stack(leaves), *alone))
     jax.tree.map(np.testing.assert_array_equal, state.visits, expected[0].visits)
     for found, wanted in zip(*map(jax.tree.leaves, (paid, list(expected[1:]))), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
@@ -144,7 +152,7 @@ def test_two_seeds_side_by_side_equal_each_alone(play):
 def test_a_lesson_changes_the_embedding_and_not_the_counts(play):
     reward = RIDE(network="small")
     state, _, logged = rollout_of(reward)(begun(reward), play)
-    taught, learned = compiled(lambda state: reward.learn(state, jax.random.key(0), play))(state)
+    taught, learned = lesson_of(reward)(state, play)
     jax.tree.map(np.testing.assert_array_equal, taught.visits, state.visits)
     assert set(logged) == {"impact", "episodic", "dropped/visits", "load/visits"}
     assert set(learned) == {"inverse_accuracy", "inverse_loss", "forward_loss"}
@@ -177,10 +185,5 @@ def test_options_that_cannot_be_are_refused(options, message):
         RIDE(**options)
 
 
-def test_in_a_corridor_it_leads_to_the_end_where_no_bonus_does_not():
-    with_bonus, without = (
-        np.asarray(compiled(lambda key, r=r: arrivals(r, key, updates=120))(jax.random.key(1)))
-        for r in (RIDE(network="small"), Nothing())
-    )
-    assert without.mean() < 0.1
-    assert with_bonus[-20:].mean() > 0.8
+def test_it_leads_to_the_end_of_a_corridor_that_chance_never_reaches():
+    far_goal.must_beat_no_bonus(RIDE(network="small"), updates=100)

@@ -77,6 +77,8 @@ def test_every_choice_of_a_field_is_allowed_and_can_be_written_as_a_word(field):
         ({"max_grad_norm": -1}, "max_grad_norm must be at least 0"),
         ({"pretrain_frames": 0}, "a learned world needs pretrain_frames, or world_mode=online"),
         ({"world": "real", "sampled_actions": 3}, "sampled_actions needs a learned world"),
+        ({"world": "real", "world_reads": "view"}, "world_reads=view needs a learned world"),
+        ({"steps": 2, "world_reads": "view"}, "world_reads=view needs steps=1"),
     ],
 )
 def test_numbers_out_of_range_and_settings_that_contradict_each_other_are_refused(changes, message):

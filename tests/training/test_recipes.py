@@ -61,6 +61,11 @@ def test_the_papers_own_2q_takes_the_schedule_of_2q():
     assert schedule("gobi/ObstructedMaze-2Q-middle-v0") == schedule("MiniGrid-ObstructedMaze-2Q-v0")
 
 
+def test_a_noisy_task_takes_the_schedule_of_the_one_without_noise():
+    noisy, plain = (recipe(f"MultiRoom-N7-S8{noise}") for noise in ("-noisy", ""))
+    assert noisy == plain.changed(task="gobi/MultiRoom-N7-S8-noisy-v0")
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("task", PAPER_TASKS)
 def test_the_decay_is_exact_to_the_end_in_single_precision(task, name):

@@ -97,7 +97,9 @@ def test_a_run_writes_what_it_promises(whole):
     rows = metrics.read(folder.metrics)
     assert sorted(set(rows["seed"])) == [3, 4]
     assert rows["frames"].max() == plan.recipe.updates * plan.recipe.frames_per_update
-    assert json.loads(folder.card.read_text())["finished"]
+    card = json.loads(folder.card.read_text())
+    assert card["finished"]
+    assert (card["privileged"], card["peeks"]) == (["panorama"], 3 * card["frames"])
     assert json.loads(folder.recipe.read_text())["task"] == TASK
     assert len(list(folder.snapshots.glob("*.safetensors"))) == 2
     assert 1 <= len(checkpoints.available(folder.checkpoints)) <= 2

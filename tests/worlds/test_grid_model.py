@@ -12,6 +12,7 @@ import pytest
 
 from gobi.envs.minigrid import make
 from gobi.errors import GobiError
+from gobi.types import Transition
 from gobi.worlds import GridModel, build
 from gobi.worlds.network import FRONT, Network, Settings
 
@@ -202,6 +203,39 @@ def test_seeds_that_learn_have_networks_of_their_own(play, rollout_of):
     )
 
 
+def ahead(transitions) -> Transition:
+    """The same with the agent's own view and nothing else to look at."""
+    views = [{"observation": end["panorama"][:, :, FRONT]} for end in (transitions.before, transitions.after)]
+    return eqx.tree_at(lambda t: (t.before, t.after), transitions, tuple(views))
+
+
+def test_a_model_that_sees_the_view_alone_imagines_from_a_panorama_whose_other_cells_are_unseen(play):
+    world = GridModel(network(), sees="view")
+    assert world.reads == {"observation"}
+    keys = jax.random.split(key, 8)
+    seen = {"observation": jnp.asarray(play.panorama[:8, FRONT])}
+    imagined, valid = jax.jit(lambda world: world.imagine((), keys, seen))(world)
+    blank = np.array(play.panorama[:8])
+    blank[:, :FRONT] = 0
+    expected, _ = _imagine(GridModel(network()), (), keys, jnp.asarray(blank))
+    np.testing.assert_array_equal(imagined, expected)
+    assert valid.all()
+    assert (imagined != imagine(GridModel(network()), play)[0]).any()
+
+
+@pytest.mark.parametrize("mode", ["fixed", "finetuned", "online"])
+def test_a_model_that_sees_the_view_alone_learns_and_is_measured_without_a_panorama(mode, play, rollout_of):
+    around, alone = GridModel(network(), mode=mode), GridModel(network(), mode=mode, sees="view")
+    rollout = rollout_of(play.without_turning(), 20, 8)
+    expected = learn(around, around.init(key, spec, 8), key, rollout)
+    for a, b in zip(
+        jax.tree.leaves(learn(alone, alone.init(key, spec, 8), key, ahead(rollout))),
+        jax.tree.leaves(expected),
+        strict=True,
+    ):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -210,8 +244,10 @@ def test_seeds_that_learn_have_networks_of_their_own(play, rollout_of):
         ({"samples": 2}, "deterministic"),
         ({"actions": (9,)}, "0 .. 6"),
         ({"gradient_steps": 0}, "at least 1"),
+        ({"sees": "front"}, "panorama, view, got 'front'"),
+        ({"network": network(predicts="panorama"), "sees": "view"}, "cannot learn to predict panoramas"),
     ],
 )
 def test_impossible_worlds_are_refused(options, message):
     with pytest.raises(GobiError, match=message):
-        GridModel(network(), **options)
+        GridModel(**{"network": network(), **options})

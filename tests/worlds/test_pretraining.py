@@ -92,6 +92,17 @@ def test_of_equal_panoramas_and_actions_the_first_is_kept(play):
     assert len(kept) == len(first) < 500
 
 
+def test_without_turning_only_the_views_straight_ahead_are_left(play):
+    blank = play.without_turning()
+    for name in ("panorama", "after"):
+        views, before = getattr(blank, name), getattr(play, name)
+        np.testing.assert_array_equal(views[:, FRONT], before[:, FRONT])
+        assert not views[:, :FRONT].any()
+        assert before[:, :FRONT].any()
+    assert (blank.frames, len(blank)) == (play.frames, len(play))
+    assert len(distinct(blank)) < len(distinct(play))
+
+
 def test_a_task_in_which_every_step_is_the_last_is_refused():
     class OneStep(DoorKey):
         @property

@@ -22,16 +22,17 @@ def cards(comparison: Comparison) -> list[str]:
         "Rows marked ≠ differ between the runs; in them, values unlike those of most runs are bold. "
         "What is the same in all runs is below each table."
     )
-    alone = sum(len(one.runs) for one in comparison.groups) == 1
+    alone = sum(len(comparison.runs(task)) for task in comparison.tasks) == 1
     sections = ['<h2 id="cards">Cards</h2>', "" if alone else f'<p class="quiet">{about}</p>']
     by_task = {bare(task): comparison.runs(task) for task in comparison.tasks}
     if max(map(len, by_task.values())) == 1:
         by_task = {"all runs": [run for runs in by_task.values() for run in runs]}
-    letters = {
-        run.name: letter(comparison.methods.index(one.method))
-        for one in comparison.groups
-        for run in one.runs
-    }
+    letters: dict[str, str] = {}
+    for one in comparison.groups:
+        for run in one.runs:
+            # A run that is shown twice has two letters.
+            before = f"{letters[run.name]} " if run.name in letters else ""
+            letters[run.name] = before + letter(comparison.methods.index(one.method))
     for name, runs in by_task.items():
         sections.append("" if alone else f"<h3>{escape(name)}</h3>")
         sections.append(_side_by_side(runs, [f"{letters[run.name]} {run.name}" for run in runs]))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gobi.analysis import statistics
-from gobi.analysis.grouping import Group, Method, Run, group
+from gobi.analysis.grouping import Group, Method, Peeks, Run, group
 from gobi.analysis.scores import Line, Row, Scored, Task, summed_line, summed_up
 from gobi.errors import GobiError
 
@@ -29,6 +29,7 @@ class Comparison:
 
     metric:      what is compared.
     seed:        of the bootstrap.
+    peeks:       whether looks without a step count as frames, see `grouping.group`.
     groups:      the runs, by task and method.
     tasks:       by name, in the order found; so are the methods.
     common:      tasks that every method has: over them alone can methods be summed up.
@@ -39,6 +40,7 @@ class Comparison:
 
     metric: str
     seed: int
+    peeks: Peeks
     groups: list[Group]
     tasks: dict[str, Task]
     methods: list[Method]
@@ -55,8 +57,12 @@ class Comparison:
         return None
 
     def runs(self, task: str) -> list[Run]:
-        """All runs on a task."""
-        return [run for one in self.groups if one.task == task for run in one.runs]
+        """All runs on a task, each once."""
+        found: dict[str, Run] = {}
+        for one in self.groups:
+            for run in one.runs if one.task == task else ():
+                found.setdefault(run.name, run)
+        return list(found.values())
 
     def to_csv(self) -> str:
         """All numbers, one a line."""
@@ -74,17 +80,22 @@ class Comparison:
 
 
 def compare(
-    paths: Sequence[Path], metric: str = "return", threshold: float | None = None, seed: int = 0
+    paths: Sequence[Path],
+    metric: str = "return",
+    threshold: float | None = None,
+    seed: int = 0,
+    peeks: Peeks = "free",
 ) -> Comparison:
     """Compares the runs at these paths.
 
     metric:     a column of metrics.csv of which more is better.
     threshold:  of the metric, on every task; by default 90 % of the best return known (or of all episodes).
     seed:       of the bootstrap.
+    peeks:      whether looks without a step count as frames, see `grouping.group`.
     """
-    groups = group(paths, metric)
+    groups = group(paths, metric, peeks)
     names = dict.fromkeys(one.task for one in groups)
-    tasks = {name: _task([one for one in groups if one.task == name], metric, threshold) for name in names}
+    tasks = {name: task_of([one for one in groups if one.task == name], metric, threshold) for name in names}
     methods = list(dict.fromkeys(one.method for one in groups))
     common = [name for name in tasks if {g.method for g in groups if g.task == name} == set(methods)]
     # Returns of tasks with other ceilings are only of one kind as shares of what can be reached.
@@ -99,7 +110,7 @@ def compare(
             lines.append(summed_line(ALL, method, chosen, normalised))
     for mine, other in itertools.combinations(methods, 2):
         rows += _pair(mine, other, scored, seed)
-    return Comparison(metric, seed, groups, tasks, methods, common, normalised, rows, lines)
+    return Comparison(metric, seed, peeks, groups, tasks, methods, common, normalised, rows, lines)
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -107,6 +118,8 @@ def notes(comparison: Comparison) -> list[str]:
     found = []
     if len(comparison.methods) == 1:
         found.append("There is one method only, so there is nothing to compare: this page describes it.")
+    if comparison.peeks != "free":
+        found += _notes_on_peeks(comparison)
     for name, task in comparison.tasks.items():
         found += _notes_on(name, task, comparison)
     if len(comparison.tasks) > 1 and len(comparison.common) < len(comparison.tasks):
@@ -125,6 +138,22 @@ def notes(comparison: Comparison) -> list[str]:
 def bare(task: str) -> str:
     """A task's name without what all of them have in common."""
     return task.removeprefix("MiniGrid-").removeprefix("gobi/")
+
+
+def _notes_on_peeks(comparison: Comparison) -> list[str]:
+    """What each look costs, and whose help cannot be counted in looks."""
+    each = [(f"'{one.method.label}'", run) for one in comparison.groups for run in one.runs]
+    costs = {label: run.per_frame for label, run in each if run.counted}
+    found = ["No run took a look without a step (a peek): there is nothing to count."]
+    if costs:
+        texts = [f"each step of {label} counts as {cost:g} frames" for label, cost in costs.items()]
+        found = [f"Looks without a step (peeks) are counted: {', '.join(texts)}, in pre-training too."]
+    beyond = {name: None for _, run in each for name in run.card.get("privileged", ()) if name != "panorama"}
+    for name in beyond:
+        readers = dict.fromkeys(label for label, run in each if name in run.card["privileged"])
+        verb = "read" if len(readers) > 1 else "reads"
+        found.append(f"Not to be counted in looks: {', '.join(readers)} {verb} the {name}.")
+    return found
 
 
 def _notes_on(name: str, task: Task, comparison: Comparison) -> list[str]:
@@ -163,7 +192,8 @@ def millions(frames: float | int) -> str:
     return f"{frames / 1e3:.0f}k" if frames < 1e6 else f"{frames / 1e6:.2f}M"
 
 
-def _task(groups: Sequence[Group], metric: str, threshold: float | None) -> Task:
+def task_of(groups: Sequence[Group], metric: str, threshold: float | None = None) -> Task:
+    """What these runs on one task are measured with: frames that all have, and the threshold."""
     name = groups[0].task
     runs = [run for one in groups for run in one.runs]
     ends = {float(curve.frames[-1]): one.method.label for one in groups for curve in one.curves}

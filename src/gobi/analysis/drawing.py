@@ -53,7 +53,7 @@ def svg(comparison: Comparison, task: str) -> str:
     def y(values: Any) -> Any:
         return TOP + (high - np.asarray(values)) / (high - low) * down
 
-    parts = _axes(task, right, (low, high), x, y)
+    parts = _axes(comparison, task, right, (low, high), x, y)
     for number, line in lines:
         parts += _drawn(line, f"m{number % len(LIGHT)}", DASHES[number % len(DASHES)], x, y)
     parts += _marks(comparison, task, y)
@@ -100,7 +100,7 @@ def png(comparison: Comparison, task: str) -> bytes:
     for value, text in _levels(comparison, task):
         axis.axhline(value, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
         axis.annotate(text, (0, value), xytext=(4, 2), textcoords="offset points", fontsize=8, color="0.35")
-    axis.set_xlabel(across_text(task, 1e6))
+    axis.set_xlabel(across_text(comparison, task, 1e6))
     axis.set_ylabel(label(comparison.metric) + _of_best(comparison, task))
     axis.set_xlim(0, max(line.frames[-1] for _, line in lines) / by)
     axis.set_ylim(low, high)
@@ -119,11 +119,16 @@ def label(metric: str) -> str:
     return LABELS.get(metric, metric.replace("_", " "))
 
 
-def across_text(task: str, unit: float) -> str:
+def across_text(comparison: Comparison, task: str, unit: float) -> str:
     """What the horizontal axis is."""
     if task == ALL:
         return "share of each task's common frames"
-    return f"{'million' if unit == 1e6 else 'thousand'} frames, pre-training included"
+    within = {
+        "free": "pre-training included",
+        "counted": "pre-training and peeks included",
+        "both": "pre-training included, peeks as named",
+    }
+    return f"{'million' if unit == 1e6 else 'thousand'} frames, {within[comparison.peeks]}"
 
 
 def _of_best(comparison: Comparison, task: str) -> str:
@@ -166,7 +171,9 @@ def _ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def _axes(task: str, right: float, heights: tuple[float, float], x: Any, y: Any) -> list[str]:
+def _axes(
+    comparison: Comparison, task: str, right: float, heights: tuple[float, float], x: Any, y: Any
+) -> list[str]:
     unit = 1.0 if task == ALL else 1e6 if right >= 1e6 else 1e3
     foot, parts = HEIGHT - BOTTOM, []
     for tick in _ticks(*heights):
@@ -182,9 +189,8 @@ def _axes(task: str, right: float, heights: tuple[float, float], x: Any, y: Any)
         parts.append(f'<text class="tick" x="{at:.1f}" y="{foot + 16}" text-anchor="middle">{text}</text>')
     parts.append(f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{foot}" y2="{foot}"/>')
     middle, below = (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6
-    parts.append(
-        f'<text class="name" x="{middle}" y="{below}" text-anchor="middle">{across_text(task, unit)}</text>'
-    )
+    text = across_text(comparison, task, unit)
+    parts.append(f'<text class="name" x="{middle}" y="{below}" text-anchor="middle">{text}</text>')
     return parts
 
 

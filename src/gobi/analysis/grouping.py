@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float64
@@ -24,6 +24,10 @@ NEVER_A_METHOD = ("task", "recipe", "reward", "bank", "count_room", "snapshots")
 DEFAULT_RECIPE = "gobi"
 """Goes without saying."""
 
+PEEKS_COUNTED = ("peeks", "counted")
+"""What tells a method whose peeks count as frames from the same one with its peeks free."""
+
+Peeks = Literal["free", "counted", "both"]
 Base = tuple[str, str, str]
 
 
@@ -35,12 +39,16 @@ class Run:
     columns:   its metrics.
     card:      its card.
     settings:  its recipe, with today's defaults for fields that it has not; None if it left none behind.
+    folder:    where it lies.
+    counted:   whether its peeks count as frames; see `per_frame`.
     """
 
     name: str
     columns: dict[str, np.ndarray]
     card: dict[str, Any]
     settings: dict[str, Any] | None
+    folder: Path
+    counted: bool = False
 
     @property
     def base(self) -> Base:
@@ -53,9 +61,30 @@ class Run:
         return np.unique(self.columns["seed"]).tolist()
 
     @property
-    def pretraining(self) -> int:
-        """Frames that were spent before the first of the metrics."""
-        return int(self.card.get("pretraining_frames", 0))
+    def peeks(self) -> float:
+        """Looks without a step, for each step: 3 where a panorama was read, 0 where none was."""
+        steps, looks = self.card.get("frames") or 0, self.card.get("peeks") or 0
+        if "panorama" in self.card.get("privileged", ()) and not (steps and looks):
+            raise GobiError(f"{self.name} looked around, and its card does not tell how often")
+        return looks / steps if steps else 0.0
+
+    @property
+    def per_frame(self) -> float:
+        """What one of its steps counts: 1, or with its peeks counted as many as it looks."""
+        return 1.0 + self.peeks if self.counted else 1.0
+
+    @property
+    def pretraining(self) -> float:
+        """Frames that were spent before the first of the metrics. Random play looks around as well."""
+        return self.card.get("pretraining_frames", 0) * self.per_frame
+
+    def across(self, steps: np.ndarray) -> Float64[np.ndarray, " points"]:
+        """Where steps of training lie on the axis of frames."""
+        return self.pretraining + steps.astype(np.float64) * self.per_frame
+
+    def steps(self, frames: float) -> float:
+        """The steps of training that were done at a point of the axis of frames."""
+        return (frames - self.pretraining) / self.per_frame
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,10 +117,13 @@ class Group:
     curves: tuple[Curve, ...]
 
 
-def group(paths: Sequence[Path], metric: str) -> list[Group]:
+def group(paths: Sequence[Path], metric: str, peeks: Peeks = "free") -> list[Group]:
     """The runs at these paths by task and method, in the order in which they were found.
 
     What cannot be compared is refused: no card, the same seed twice, methods without a task in common.
+
+    peeks:  looks without a step cost nothing; or count as frames; or the runs that have some come twice, as
+            two methods.
     """
     runs = find(paths)
     for run in runs:
@@ -100,10 +132,10 @@ def group(paths: Sequence[Path], metric: str) -> list[Group]:
     _refuse_two_versions(runs)
     methods = _methods(runs)
     found: dict[tuple[str, Method], list[Run]] = {}
-    for run, method in zip(runs, methods, strict=True):
+    for run, method in _priced(runs, methods, peeks):
         found.setdefault((run.card["task"], method), []).append(run)
     groups = [
-        Group(task, method, tuple(members), _curves(members, metric))
+        Group(task, method, tuple(members), curves_of(members, metric))
         for (task, method), members in found.items()
     ]
     _refuse_strangers(groups)
@@ -123,7 +155,7 @@ def _read(file: Path, name: str) -> Run:
         raise GobiError(
             f"{name} has no card.json that tells its {missing[0]}: what it was trained on is not known"
         )
-    return Run(name, run.columns, run.card, _settings(file.parent / "recipe.json"))
+    return Run(name, run.columns, run.card, _settings(file.parent / "recipe.json"), file.parent)
 
 
 def _settings(file: Path) -> dict[str, Any] | None:
@@ -161,6 +193,19 @@ def _methods(runs: Sequence[Run]) -> list[Method]:
     kinds = [(run.base, _told_by(run, telling[run.base])) for run in runs]
     known = list(dict.fromkeys(kinds))
     return [Method(*base, settings, _label(base, settings, known)) for base, settings in kinds]
+
+
+def _priced(runs: Sequence[Run], methods: Sequence[Method], peeks: Peeks) -> Iterator[tuple[Run, Method]]:
+    """Each run with its method, once or twice: as peeks are free, or count where there are any."""
+    for run, method in zip(runs, methods, strict=True):
+        if peeks == "free" or not run.peeks:
+            yield run, method
+            continue
+        if peeks == "both":
+            yield run, method
+        settings, label = (*method.settings, PEEKS_COUNTED), f"{method.label} {'='.join(PEEKS_COUNTED)}"
+        counted = dataclasses.replace(method, settings=settings, label=label)
+        yield dataclasses.replace(run, counted=True), counted
 
 
 def _differing(runs: Sequence[Run]) -> list[str]:
@@ -203,7 +248,8 @@ def _label(base: Base, settings: tuple[tuple[str, str], ...], known: Iterable[tu
     return " ".join([*words, *(f"{name}={value}" for name, value in settings)])
 
 
-def _curves(runs: Sequence[Run], metric: str) -> tuple[Curve, ...]:
+def curves_of(runs: Sequence[Run], metric: str) -> tuple[Curve, ...]:
+    """The curves of all seeds of runs of one method on one task; a seed counts only once."""
     made: dict[int, tuple[Curve, Run]] = {}
     for run in runs:
         for seed in run.seeds:
@@ -219,7 +265,7 @@ def _curves(runs: Sequence[Run], metric: str) -> tuple[Curve, ...]:
 def _curve(run: Run, seed: int, metric: str) -> Curve:
     mine = run.columns["seed"] == seed
     order = np.argsort(run.columns["frames"][mine], kind="stable")
-    frames = run.columns["frames"][mine][order].astype(np.float64) + run.pretraining
+    frames = run.across(run.columns["frames"][mine][order])
     values = run.columns[metric][mine][order]
     known = np.isfinite(values)
     if metric in NOTHING_YET:

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Int32, UInt16
 
+from gobi.analysis import places
 from gobi.analysis.evaluation import Playing, play
 from gobi.envs.minigrid import State, cells, numbered_levels, rules, view
 from gobi.envs.minigrid.registry import short
@@ -72,6 +73,7 @@ class Map:
             "share_visited": round(visited / cells_there, 6),
             "share_seen": round(seen / cells_there, 6),
             "success": round(self.successes / self.episodes, 6),
+            **places.shares(self.level, self.reachable, self.visits),
         }
 
 
@@ -182,8 +184,8 @@ def save(out: Path, task: str, found: Sequence[Sequence[Map]]) -> None:
         write_whole(out, drawn.getvalue())
 
 
-def draw(task: str, found: Sequence[Sequence[Map]]) -> Any:
-    """The figure: a column for each snapshot, a row for each level."""
+def draw(task: str, found: Sequence[Sequence[Map]], names: Sequence[str] = ()) -> Any:
+    """The figure: a column for each snapshot, a row for each level; `names` go above the columns."""
     columns, rows = len(found), len(found[0])
     shown = _shown_cells(found[0])
     make = require("matplotlib.figure", extra="plot").Figure
@@ -195,7 +197,8 @@ def draw(task: str, found: Sequence[Sequence[Map]]) -> Any:
     scale = require("matplotlib.colors", extra="plot").LogNorm(1, most)
     paint = require("matplotlib", extra="plot").colormaps[VISITS]
     for column, maps_of_one in enumerate(found):
-        axes[0, column].set_title(f"{_frames(maps_of_one[0].frames)} frames", fontsize=11)
+        name = f"{names[column]}\n" if names else ""
+        axes[0, column].set_title(f"{name}{_frames(maps_of_one[0].frames)} frames", fontsize=11)
         for row, one in enumerate(maps_of_one):
             _draw_map(axes[row, column], one, lambda visits: paint(scale(visits))[..., :3])
             _crop(axes[row, column], one, shown)

@@ -16,6 +16,11 @@ from gobi.analysis.grouping import Method
 from gobi.analysis.meanings import COLUMNS, EXPLAINED
 from gobi.analysis.scores import Row
 
+PEEKS = {
+    "free": "Looks without a step (peeks) do not.",
+    "counted": "So do looks without a step (peeks).",
+    "both": "Runs with looks without a step (peeks) are shown twice: these free, and counted as frames.",
+}
 STYLE = Path(__file__).with_name("page.css")
 
 
@@ -81,13 +86,13 @@ def _title(comparison: Comparison) -> str:
 
 
 def _preface(comparison: Comparison) -> list[str]:
-    runs = sum(len(one.runs) for one in comparison.groups)
-    seeds = sum(len(one.curves) for one in comparison.groups)
+    every = [run for task in comparison.tasks for run in comparison.runs(task)]
+    runs, seeds = len(every), sum(len(run.seeds) for run in every)
     about = (
         f"{runs} run{'s' * (runs > 1)}, {seeds} seed{'s' * (seeds > 1)}; "
         f"compared: {label(comparison.metric)}. "
         f"Intervals: 95 %, {statistics.RESAMPLES:,} resamples drawn with seed {comparison.seed}. "
-        "Pre-training counts as frames."
+        f"Pre-training counts as frames. {PEEKS[comparison.peeks]}"
     )
     links = [("methods", "Methods"), ("curves", "Learning curves")]
     links += [("all", "All tasks")] * (len(comparison.common) > 1)
@@ -225,13 +230,13 @@ def verdict(improvement: Row, chance: Row, mine: int, other: int) -> str:
     """What a probability of improvement allows to say, in words."""
     if improvement.low is None or improvement.high is None:
         return "one seed is too few to tell"
-    if improvement.low == improvement.high and 2 * chance.value > 1 - statistics.LEVEL:
-        return "too few seeds to tell"
-    if improvement.low > 0.5:
-        return f"{letter(mine)} is better"
-    if improvement.high < 0.5:
-        return f"{letter(other)} is better"
-    return "cannot be told apart"
+    words = {
+        "too few seeds": "too few seeds to tell",
+        "better": f"{letter(mine)} is better",
+        "worse": f"{letter(other)} is better",
+        "alike": "cannot be told apart",
+    }
+    return words[statistics.direction((improvement.low, improvement.high), chance.value)]
 
 
 def _explained() -> list[str]:

@@ -144,7 +144,7 @@ def view_picture(view: UInt8[np.ndarray, "7 7 3"], size: int) -> Any:
 def _tile(kind: int, colour: int, state: int, size: int, here: bool) -> Any:
     """One cell. A model may imagine what no level holds; it is drawn as far as it makes sense."""
     image = require("PIL.Image", extra="minigrid")
-    made = image.new("RGB", (size, size), _ground(kind))
+    made = image.new("RGB", (size, size), _ground(kind, colour))
     draw = require("PIL.ImageDraw", extra="minigrid").Draw(made)
     if kind != cells.UNSEEN:
         draw.line((0, 0, size, 0), fill=BACKGROUND)
@@ -169,9 +169,10 @@ def _tile(kind: int, colour: int, state: int, size: int, here: bool) -> Any:
     return made
 
 
-def _ground(kind: int) -> Colour:
+def _ground(kind: int, colour: int) -> Colour:
     grounds = {
         cells.UNSEEN: UNSEEN, cells.WALL: WALL, cells.GOAL: COLOURS[cells.GREEN], cells.LAVA: LAVA,
+        cells.FLOOR: COLOURS[min(colour, len(COLOURS) - 1)],
     }  # fmt: skip
     return grounds.get(kind, FLOOR)
 

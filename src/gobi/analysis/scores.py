@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
 from gobi.analysis import statistics
 from gobi.analysis.grouping import Group, Method
@@ -74,6 +74,7 @@ class Scored:
     """A group with the scores of its seeds.
 
     final, area:  of each seed.
+    times:        when each seed reached the threshold, or the common end; `solved` says which. May be empty.
     curves:       of each seed, at `points`.
     rows:         what they come to.
     """
@@ -83,6 +84,7 @@ class Scored:
         curves, end = group.curves, task.horizon
         self.final = np.array([np.interp(end, one.frames, one.values) for one in curves])
         self.area = np.array([statistics.area_under_curve(one.frames, one.values, end) for one in curves])
+        self.times, self.solved = self._reached()
         self.points = np.linspace(0.0, end, POINTS)
         self.curves = np.array([np.interp(self.points, one.frames, one.values) for one in curves])
         self.rows = [*self._means(), *self._times(), *self._success(), *self._clock()]
@@ -108,15 +110,20 @@ class Scored:
             for name, scores, kind in wanted
         ]
 
-    def _times(self) -> list[Row]:
-        """How soon the threshold was reached; nothing without one."""
+    def _reached(self) -> tuple[Float64[np.ndarray, " times"], Bool[np.ndarray, " times"]]:
         threshold, end = self.task.threshold, self.task.horizon
         if threshold is None:
-            return []
+            return np.empty(0), np.empty(0, bool)
         reached = [
             statistics.first_reached(one.frames, one.values, threshold, end) for one in self.group.curves
         ]
-        times, solved = np.array([time for time, _ in reached]), np.array([yes for _, yes in reached])
+        return np.array([time for time, _ in reached]), np.array([yes for _, yes in reached])
+
+    def _times(self) -> list[Row]:
+        """How soon the threshold was reached; nothing without one."""
+        times, solved, end = self.times, self.solved, self.task.horizon
+        if not len(times):
+            return []
         survival = statistics.kaplan_meier(times, solved)
         share = float(solved.mean())
         mean, around = statistics.restricted_mean(times, solved, end, self.seed)
@@ -136,7 +143,7 @@ class Scored:
                 return []
             for seed in run.seeds:
                 mine = (run.columns["seed"] == seed) & np.isfinite(run.columns["success"])
-                frames, values = run.columns["frames"][mine] + run.pretraining, run.columns["success"][mine]
+                frames, values = run.across(run.columns["frames"][mine]), run.columns["success"][mine]
                 last.append(np.interp(self.task.horizon, frames, values, left=0.0) if mine.any() else 0.0)
         share = min(1.0, float(np.mean(last)))
         return [self._row("success", share, _wilson(share, len(last)))]
@@ -148,7 +155,7 @@ class Scored:
             if "seconds" not in run.columns or not np.isfinite(run.columns["seconds"]).all():
                 return []
             one = run.columns["seed"] == run.seeds[0]
-            frames = self.task.horizon - run.pretraining
+            frames = run.steps(self.task.horizon)
             seconds += float(np.interp(frames, run.columns["frames"][one], run.columns["seconds"][one]))
             steps += frames * len(run.seeds)
         if not seconds:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -143,6 +144,24 @@ def chance_of_separation(sizes: Sequence[tuple[int, int]]) -> float:
             bootstrap knows nothing of this: where no seed ever lost, no resample has one that did.
     """
     return math.prod(1 / math.comb(ours + theirs, ours) for ours, theirs in sizes)
+
+
+Direction = Literal["better", "worse", "alike", "too few seeds"]
+
+
+def direction(improvement: Interval | None, chance: float) -> Direction:
+    """What the interval of a probability of improvement allows to say of the first method.
+
+    chance:  see `chance_of_separation`. Where no seed ever lost the interval has no width, and with few seeds
+             that is no certainty.
+    """
+    if improvement is None:
+        return "too few seeds"
+    low, high = improvement
+    # Floating point: shares of thirds do not add up to quite one.
+    if math.isclose(low, high) and 2 * chance > 1 - LEVEL:
+        return "too few seeds"
+    return "better" if low > 0.5 else "worse" if high < 0.5 else "alike"
 
 
 # Times that may not have come before the end

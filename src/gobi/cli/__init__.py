@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import gobi
 from gobi.cli import (
+    claims,
     compare,
     demo,
     doctor,
@@ -36,6 +37,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "plot": plot.plot,
     "compare": compare.compare,
     "reproduce": reproduce.reproduce,
+    "claims": claims.claims,
     "recipe": train.recipe,
     "demo": demo.demo,
     "tasks": tasks.tasks,

@@ -53,7 +53,7 @@ def check_seed(seed: int) -> None:
         raise GobiError(f"--seed must be at most {LARGEST_SEED}, got {seed}")
 
 
-def at_least(flag: str, value: int, least: int) -> None:
+def at_least(flag: str, value: int | float, least: int) -> None:
     """Refuses a number that is too small to mean anything."""
     if value < least:
         raise GobiError(f"{flag} must be at least {least}, got {value}")

@@ -12,6 +12,7 @@ from gobi.analysis import comparison as comparisons
 from gobi.analysis import page
 from gobi.analysis.comparison import Comparison, bare, millions
 from gobi.analysis.drawing import png
+from gobi.analysis.grouping import Peeks
 from gobi.cli.arguments import UsageError, check_seed
 from gobi.cli.output import new_folder
 from gobi.cli.terminal import say, show
@@ -39,6 +40,7 @@ def compare(
     threshold: float | None = None,
     metric: str = "return",
     seed: int = 0,
+    peeks: Peeks = "free",
 ) -> None:
     """Compares runs: curves, intervals, chances and cards, on one HTML page with pictures and CSV files.
 
@@ -48,6 +50,8 @@ def compare(
         threshold: the metric's value that counts as solved; by default 90 % of the task's best known return.
         metric: what is compared: a column of metrics.csv of which more is better.
         seed: of the bootstrap.
+        peeks: looks without a step (three for each panorama) are free, as in the paper; or counted as frames;
+            or both, each run that has some shown twice.
     """
     if not runs:
         raise UsageError("missing RUN: the folder of at least one run (see gobi compare --help)")
@@ -55,7 +59,7 @@ def compare(
     if threshold is not None and not math.isfinite(threshold):
         raise GobiError(f"--threshold must be a number, got {threshold}")
     folder = new_folder(out, "comparison")
-    found = comparisons.compare(runs, metric, threshold, seed)
+    found = comparisons.compare(runs, metric, threshold, seed, peeks)
     _tell(found)
     _write(found, folder)
 

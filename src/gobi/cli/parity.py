@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gobi.cli.arguments import at_least, check_seed
 from gobi.cli.terminal import console, say, show
-from gobi.envs.minigrid.registry import TASKS, find, make
+from gobi.envs.minigrid.registry import FARAMA_TASKS, find, make
 from gobi.errors import GobiError, require
 
 TRANSITION_COLUMNS = (
@@ -50,7 +50,10 @@ def parity(
         raise GobiError(
             "say how much to compare: --transitions N, --levels N, or both (20000 and 2000 are good)"
         )
-    names = [find(task) for task in tasks] or list(TASKS)
+    names = [find(task) for task in tasks] or list(FARAMA_TASKS)
+    for name in names:
+        if name not in FARAMA_TASKS:
+            raise GobiError(f"{name} has no twin: Farama's minigrid knows no cell that changes its colour")
     out.mkdir(parents=True, exist_ok=True)
     failures = []
     if transitions:

@@ -9,19 +9,22 @@ from typing import Annotated
 
 import tyro
 
+from gobi.cli import ending, packs
 from gobi.cli.arguments import Switch, at_least, check_seed
+from gobi.cli.claims import chosen
 from gobi.cli.compare import compare
-from gobi.cli.heatmap import heatmap
 from gobi.cli.terminal import say, show
-from gobi.cli.train import choose, go
-from gobi.errors import GobiError, unknown
-from gobi.reproduce import STUDIES, Study, illustration
-from gobi.training import run
-from gobi.training.recipe import Recipe, differences, read_settings
+from gobi.cli.train import choose
+from gobi.errors import MissingExtra, unknown
+from gobi.reproduce import STUDIES, Study, grid, illustration, timing
+from gobi.reproduce.timing import Earlier
+from gobi.training import pack, run
+from gobi.training.files import disk_errors, write_whole
+from gobi.training.folder import Run
+from gobi.training.recipe import read_settings
 
 ILLUSTRATION = "illustration"
-RATE = 400_000
-"""Steps per second of one H200 with sixteen seeds, for a first guess of how long a study takes."""
+REPRODUCED = Path("reproduced")
 
 
 def reproduce(
@@ -30,11 +33,16 @@ def reproduce(
     *,
     tasks: tuple[str, ...] = (),
     arms: tuple[str, ...] = (),
+    rewards: tuple[str, ...] = (),
     seeds: int = 0,
     seed: int = 0,
     frames: str = "",
+    minutes: float = 0.0,
+    together: int = 0,
     out: Path | None = None,
     plan: Switch = False,
+    kept: Annotated[tuple[Path, ...], tyro.conf.arg(name="from")] = (),
+    listed: Annotated[Switch, tyro.conf.arg(name="list")] = False,
 ) -> None:
     """Trains all runs of a figure and compares them, or goes on where that was stopped; lists the figures.
 
@@ -42,75 +50,125 @@ def reproduce(
         figure: the figure's name.
         tasks: only the runs on these tasks.
         arms: only these arms of it, as --plan names them.
+        rewards: only the arms with these rewards.
         seeds: how many, side by side; by default as many as in the paper.
         seed: the first of them.
         frames: environment steps of each run, such as 1e6; by default the recipe's.
-        out: the folder to write into, or to go on in; by default reproduced/FIGURE.
+        minutes: stop after so much time, with everything saved; by default when all is done.
+        together: agents that may be side by side in one process; by default 32, or 16 on a CPU.
+        out: the folder to write into, or to go on in; by default reproduced/FIGURE. With --list, where the
+            folders of all figures lie.
         plan: only say what would be trained.
+        kept: train nothing; make the figure, the table and the verdict from runs in these folders.
+        listed: only list the figures, and how they stand; so does the command alone.
     """
-    if not figure:
-        _list()
+    if listed or not figure:
+        _list(out or REPRODUCED)
         return
-    out = out or Path("reproduced") / figure
+    usual, out = out is None, out or REPRODUCED / figure
     if figure == ILLUSTRATION:
         _illustrate(out)
         return
     if figure not in STUDIES:
         raise unknown("figure", figure, [*STUDIES, ILLUSTRATION])
+    if kept:
+        ending.end(figure, chosen(kept), out / "kept")
+        return
     check_seed(seed)
     at_least("--seeds", seeds, 0)
-    study = STUDIES[figure].only(tasks, arms)
+    at_least("--together", together, 0)
+    at_least("--minutes", minutes, 0)
+    until = time.monotonic() + 60 * minutes if minutes else None
+    study = STUDIES[figure].only(tasks, arms, rewards)
     numbers = tuple(range(seed, seed + (seeds or study.seeds)))
-    given = read_settings([f"frames={frames}"]) if frames else {}
-    recipes = [choose(arm.task, arm.recipe, {**arm.changes, **given}) for arm in study.arms]
-    _tell(study, recipes, len(numbers))
+    runs = _planned(study, numbers, frames, out)
+    packs.check(runs)
+    unfinished = [one for one in runs if not run.finished(*one)]
+    groups = pack.packs(unfinished, together or packs.most_agents())
+    _tell(study, runs, groups, timing.earlier(out.parent))
     if plan:
         return
-    for number, (arm, recipe) in enumerate(zip(study.arms, recipes, strict=True), start=1):
-        say(f"\n{number} of {len(study.arms)}: {arm.folder}")
-        _train(out / arm.folder, run.Plan(recipe, numbers))
-        if arm.folder in study.maps:
-            heatmap(out / arm.folder, at=tuple(map(float, study.maps[arm.folder])), overwrite=True)
+    if left := packs.train(groups, until):
+        _say_left(left, out)
+        return
+    ending.draw_maps(study, out)
+    shown = _search(study, runs, out) if study.axes else [folder.path for folder, _ in runs]
     # A page of its own for every time, so that one can see what more runs have changed.
     say("")
-    compare(tuple(out / arm.folder for arm in study.arms), out=_new(out / "comparison"))
+    compare(tuple(shown), out=_new(out / "comparison"), peeks=study.peeks)
+    say("")
+    # Claims that compare studies find the others beside this one.
+    ending.end(figure, [out, *[REPRODUCED] * usual], out)
 
 
-def _list() -> None:
-    rows = [[name, study.title, str(len(study.arms)), study.source or "-"] for name, study in STUDIES.items()]
-    rows.append([ILLUSTRATION, "why growth should be counted: nine states, planned exactly", "0", "appendix"])
-    show(rows, ["figure", "what is compared", "runs", "in the paper"], ["runs"])
-    say("\ngobi reproduce FIGURE trains them; --plan says first what that would be")
+def _list(place: Path) -> None:
+    known = ending.states(place)
+    rows = [[name, study.title, str(len(study.arms)), *known[name]] for name, study in STUDIES.items()]
+    nine = "why growth should be counted: nine states, planned exactly"
+    rows.append([ILLUSTRATION, nine, "0", *ending.illustrated(place)])
+    show(rows, ["figure", "what is compared", "runs", f"state in {place}", "the paper's claims"], ["runs"])
+    say("\ngobi reproduce FIGURE trains them; --plan says first what that would be; gobi claims tells more")
 
 
-def _tell(study: Study, recipes: Sequence[Recipe], seeds: int) -> None:
-    """What will be trained, and a first guess of how long that takes."""
+def _planned(study: Study, seeds: tuple[int, ...], frames: str, out: Path) -> list[Run]:
+    """The runs of a study, each in a folder of its own."""
+    given = read_settings([f"frames={frames}"]) if frames else {}
+    recipes = [choose(arm.task, arm.recipe, {**arm.changes, **given}) for arm in study.arms]
+    return [
+        (run.Folder(out / arm.folder), run.Plan(recipe, seeds))
+        for arm, recipe in zip(study.arms, recipes, strict=True)
+    ]
+
+
+def _tell(
+    study: Study, runs: Sequence[Run], groups: Sequence[Sequence[Run]], known: Sequence[Earlier]
+) -> None:
+    """What will be trained, what is trained already, and how long the rest should take here."""
     rows, total = [], 0
-    for arm, recipe in zip(study.arms, recipes, strict=True):
-        frames = recipe.updates * recipe.frames_per_update
-        total += frames * seeds
+    places = {folder: number for number, group in enumerate(groups, start=1) for folder, _ in group}
+    for arm, (folder, plan) in zip(study.arms, runs, strict=True):
+        frames = plan.recipe.updates * plan.recipe.frames_per_update
+        total += frames * len(plan.seeds)
         changed = ", ".join(f"{name}={value}" for name, value in arm.changes.items())
-        rows.append([arm.folder, changed, str(seeds), f"{frames / 1e6:g}M"])
-    say(f"{study.title} ({study.source})")
-    show(rows, ["run", "our recipe, but", "seeds", "frames"], ["seeds", "frames"])
-    say(f"{total / 1e6:,.1f}M frames in all: {_time(total / RATE)} at {RATE:,} steps per second")
+        state = f"to train, pack {places[folder]}" if folder in places else "finished before"
+        rows.append([arm.folder, changed, str(len(plan.seeds)), f"{frames / 1e6:g}M", state])
+    say(f"{study.title} ({study.source or 'not in the paper'})")
+    show(rows, ["run", "our recipe, but", "seeds", "frames", "state"], ["seeds", "frames"])
+    say(f"{total / 1e6:,.1f}M frames in all")
+    if groups:
+        count = "one pack" if len(groups) == 1 else f"{len(groups)} packs, one after the other"
+        say(
+            f"to train: {sum(map(len, groups))} runs in {count}; about "
+            f"{packs.duration(timing.seconds(groups, known))} if {timing.source(groups, known)}"
+        )
 
 
-def _train(folder: Path, plan: run.Plan) -> None:
-    """Begins a run, goes on with it, or says that it is done."""
-    place = run.Folder(folder)
-    if not place.recipe.exists():
-        run.begin(place, plan)
-    kept = run.planned(place)
-    if (changed := differences(kept.recipe, plan.recipe)) or kept.seeds != plan.seeds:
-        what = changed[0] if changed else f"seeds: {list(kept.seeds)} -> {list(plan.seeds)}"
-        raise GobiError(f"{folder} holds another run ({what}): give another --out")
-    if run.finished(place, kept):
-        say("finished before")
-        return
-    begun = time.perf_counter()
-    go(place, kept)
-    say(f"took {_time(time.perf_counter() - begun)}")
+def _say_left(left: Sequence[Run], out: Path) -> None:
+    names = ", ".join(str(folder.path.relative_to(out)) for folder, _ in left)
+    runs = "1 run" if len(left) == 1 else f"{len(left)} runs"
+    say(f"\nthe time is up, and what was trained is saved; the same command goes on. Left: {runs} ({names})")
+
+
+def _search(study: Study, runs: Sequence[Run], out: Path) -> list[Path]:
+    """Keeps and draws the tables of a search, and returns the best run of each method."""
+    found = grid.scores([(arm, folder.path) for arm, (folder, _) in zip(study.arms, runs, strict=True)])
+    with disk_errors(str(out)):
+        write_whole(out / "grid.csv", grid.to_csv(found, study.axes).encode())
+    written = [out / "grid.csv"]
+    try:
+        grid.draw(out / "grid.png", found, study.axes)
+        written.append(out / "grid.png")
+    except MissingExtra as error:
+        say(f"no picture of the grid: {error}")
+    best = grid.best(found)
+    say("\nthe best of each method, by the mean return over all frames, on the seeds that chose it:")
+    show(
+        [[one.arm.folder, f"{one.mean:.3f}", one.reached] for one in best],
+        ["run", "mean return", "frames to threshold"],
+        ["mean return", "frames to threshold"],
+    )
+    say(f"written: {', '.join(map(str, written))}")
+    return [one.folder for one in best]
 
 
 def _illustrate(out: Path) -> None:
@@ -121,6 +179,7 @@ def _illustrate(out: Path) -> None:
         count = len(found.gains)
         say(f"{name}: {count} move{'s' if count > 1 else ''}, {moves}, gaining {list(found.gains)}")
     illustration.draw(out / "illustration.png")
+    ending.say_claims(ILLUSTRATION)
     say(f"written: {out / 'illustration.png'}")
 
 
@@ -130,9 +189,3 @@ def _new(folder: Path) -> Path:
         number += 1
         free = folder.with_name(f"{folder.name}-{number}")
     return free
-
-
-def _time(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import jax
 import numpy as np
 import tyro
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from gobi.analysis import curves
 from gobi.cli.arguments import RunFolder, Switch, TaskName, at_least, check_seed
+from gobi.cli.bars import bars
 from gobi.cli.output import new_folder
-from gobi.cli.terminal import console, say, show
+from gobi.cli.terminal import say, show
 from gobi.cli.watch import watch
 from gobi.envs.minigrid import ceilings, registry
 from gobi.errors import MissingExtra
@@ -155,7 +146,7 @@ def go(
     )
     say(f"writing to {folder.path}")
     try:
-        with _bars() as listener:
+        with bars() as listener:
             outcome = run.go(folder, plan, listener, checkpoint, checkpoint_seconds)
     except run.Stopped:
         say(f"stopped and saved: gobi resume {folder.path} goes on from there")
@@ -186,13 +177,18 @@ def _tell(folder: run.Folder, outcome: run.Outcome) -> None:
     minutes = outcome.seconds / 60
     per_second = outcome.frames * len(outcome.plan.seeds) / max(outcome.seconds, 1e-9)
     say(f"{minutes:.1f} minutes of training, {per_second:,.0f} steps per second")
-    written = [folder.metrics, folder.card, folder.recipe, folder.checkpoints]
+    written = [folder.metrics, folder.card, folder.recipe, folder.checkpoints, *draw_curves(folder)]
+    say(f"written: {', '.join(map(str, written))}")
+
+
+def draw_curves(folder: run.Folder) -> list[Path]:
+    """Draws a run's curves, where that can be done, and returns what was written."""
     try:
         curves.plot([folder.path], folder.curves)
-        written.append(folder.curves)
     except MissingExtra as error:
         say(f"no curves: {error}")
-    say(f"written: {', '.join(map(str, written))}")
+        return []
+    return [folder.curves]
 
 
 def _number(name: str, row: Row, place: int) -> str:
@@ -202,61 +198,3 @@ def _number(name: str, row: Row, place: int) -> str:
     if name in ("success", "reachable_share"):
         return f"{value:.0%}"
     return f"{value:.3f}" if name == "return" else f"{value:,.0f}" if name == "distinct" else f"{value:.1f}"
-
-
-class _Bars(run.Listener):
-    """A bar for each stage, and one for training with what matters most beside it."""
-
-    def __init__(self, progress: Progress):
-        self.progress = progress
-        self.tasks: dict[str, Any] = {}
-        self.training: Any = None
-
-    def stage(self, what: str, done: int, total: int) -> None:
-        """A bar of its own for each stage; one that is done disappears."""
-        for other in [name for name in self.tasks if name.split(",")[0] != what.split(",")[0]]:
-            self.progress.remove_task(self.tasks.pop(other))
-        name = what.split(",")[0]
-        if name not in self.tasks:
-            self.tasks[name] = self.progress.add_task(what, total=total, told="")
-        self.progress.update(self.tasks[name], description=what, completed=done, total=total)
-
-    def row(self, frames: int, total: int, row: Row, steps_per_second: float) -> None:
-        """Return, success and speed."""
-        for name in list(self.tasks):
-            self.progress.remove_task(self.tasks.pop(name))
-        if self.training is None:
-            self.training = self.progress.add_task("training", total=total, completed=0, told="")
-        told = " ".join(
-            [
-                f"return {_mean(row, 'return'):.3f}",
-                f"success {_mean(row, 'success'):.0%}",
-                f"bonus {_mean(row, 'bonus'):.3f}",
-                f"{steps_per_second:,.0f}/s",
-            ]
-        )
-        self.progress.update(self.training, completed=frames, told=told)
-
-    def say(self, text: str) -> None:
-        """Above the bars."""
-        self.progress.console.print(text)
-
-
-def _mean(row: Row, name: str) -> float:
-    """Over the seeds; 0 before the first episode ended."""
-    return float(np.nan_to_num(row[name]).mean()) if name in row else 0.0
-
-
-@contextlib.contextmanager
-def _bars() -> Iterator[_Bars]:
-    screen = console(error=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[told]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
-        yield _Bars(progress)

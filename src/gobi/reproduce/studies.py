@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from gobi.reproduce import searches
 from gobi.reproduce.study import Study, crossed
+from gobi.rewards.registry import REWARDS
 from gobi.training.recipes import SCHEDULES
 
 N7 = "MiniGrid-MultiRoom-N7-S8-v0"
 N12 = "MiniGrid-MultiRoom-N12-S10-v0"
+S3 = "MiniGrid-KeyCorridorS3R3-v0"
 S4 = "MiniGrid-KeyCorridorS4R3-v0"
 S5 = "MiniGrid-KeyCorridorS5R3-v0"
 MAZE = "MiniGrid-ObstructedMaze-2Dlh-v0"
+NOISY = "gobi/MultiRoom-N7-S8-noisy-v0"
 MIDDLE = "gobi/ObstructedMaze-2Q-middle-v0"
 """The paper's 2Q starts in the middle room, as its code had it; Farama's id of that name starts elsewhere."""
 
@@ -84,5 +88,40 @@ STUDIES: dict[str, Study] = {
         "the paper's 5.46 and 10.65 hours, a ratio of 1.95",
         crossed((N7,), {name: {"reward": name, "frames": 10_000_000} for name in ("noveld", "gobi")}),
         seeds=1,
+    ),
+    "noisy": Study(
+        "every reward where a cell changes its colour at random, and two of them where none does",
+        "",
+        (
+            *crossed((NOISY,), {name: {"reward": name} for name in REWARDS}),
+            *crossed((N7,), {name: {"reward": name} for name in ("gobi", "noveld")}),
+        ),
+    ),
+    "fair": Study(
+        "GoBI without free looks around: its world reads the view alone, or each look counts as a frame",
+        "",
+        crossed(
+            (N7, S3),
+            {
+                "panorama": {"world_reads": "panorama"},
+                "view": {"world_reads": "view"},
+                "noveld": {"reward": "noveld"},
+            },
+        ),
+        peeks="both",
+    ),
+    "tuned": Study(
+        "every method with the same multiples of its own lambda and the same rho",
+        "",
+        searches.tuned(N7, ("gobi", "noveld", "ride", "rnd", "count", "ec")),
+        seeds=2,
+        axes=("times its lambda", "rho"),
+    ),
+    "ec-grid": Study(
+        "episodic curiosity with several betas and thresholds",
+        "the grid search that the paper mentions without its values",
+        searches.curiosity(N7),
+        seeds=2,
+        axes=("beta", "threshold"),
     ),
 }

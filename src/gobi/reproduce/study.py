@@ -6,8 +6,22 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gobi.analysis.grouping import Peeks
 from gobi.envs.minigrid import registry
 from gobi.errors import GobiError, unknown
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """Where an arm stands among those of a search over two settings.
+
+    method:       whose settings they are: a table of its own.
+    row, column:  what they are set to, as the table's headings have it.
+    """
+
+    method: str
+    row: str
+    column: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,12 +32,19 @@ class Arm:
     task:     the task's id.
     changes:  fields of the recipe that differ from our own for the task.
     recipe:   or from another one.
+    cell:     where it stands in a search over two settings; None where there is none.
     """
 
     name: str
     task: str
     changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     recipe: str = "gobi"
+    cell: Cell | None = None
+
+    @property
+    def reward(self) -> str:
+        """The reward that it is trained with."""
+        return self.changes.get("reward", "gobi")
 
     @property
     def folder(self) -> str:
@@ -40,6 +61,8 @@ class Study:
     arms:    what is trained.
     seeds:   as many as in the paper.
     maps:    frames at which to draw where the agents go, by the folder of the arm.
+    peeks:   whether `gobi compare` counts looks without a step as frames.
+    axes:    what the rows and the columns of a search over two settings stand for; empty where there is none.
     """
 
     title: str
@@ -47,14 +70,16 @@ class Study:
     arms: tuple[Arm, ...]
     seeds: int = 4
     maps: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    peeks: Peeks = "free"
+    axes: tuple[str, ...] = ()
 
     @property
     def tasks(self) -> tuple[str, ...]:
         """Its tasks, each once."""
         return tuple(dict.fromkeys(arm.task for arm in self.arms))
 
-    def only(self, tasks: Sequence[str], arms: Sequence[str]) -> Study:
-        """The part of it on some tasks, and with some of its arms; all where none are named."""
+    def only(self, tasks: Sequence[str], arms: Sequence[str], rewards: Sequence[str] = ()) -> Study:
+        """The part of it on some tasks, with some of its arms or rewards; all where none are named."""
         asked = [registry.find(task) for task in tasks]
         for task in asked:
             if task not in self.tasks:
@@ -63,11 +88,19 @@ class Study:
         for name in arms:
             if name not in names:
                 raise unknown("arm", name, names)
+        has = list(dict.fromkeys(arm.reward for arm in self.arms))
+        for name in rewards:
+            if name not in has:
+                raise GobiError(f"this study has no runs with the reward '{name}': it has {', '.join(has)}")
         kept = tuple(
-            arm for arm in self.arms if (not asked or arm.task in asked) and (not arms or arm.name in arms)
+            arm
+            for arm in self.arms
+            if (not asked or arm.task in asked)
+            and (not arms or arm.name in arms)
+            and (not rewards or arm.reward in rewards)
         )
         if not kept:
-            raise GobiError("none of the study's runs is both on these tasks and of these arms")
+            raise GobiError("none of the study's runs is of all that: these tasks, these arms, these rewards")
         return dataclasses.replace(self, arms=kept)
 
 

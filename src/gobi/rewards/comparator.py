@@ -17,6 +17,7 @@ from gobi.types import Spec
 
 SIZES = ("paper", "small")
 INPUTS = ("onehot", "raw")
+ALIKE = ("near", "drawn")
 STRIDES = {"paper": (1, 2, 2), "small": (2, 2)}
 CHANNELS = {"paper": (32, 128, 512), "small": (16, 32)}
 UNITS = {"paper": 512, "small": 64}
@@ -148,12 +149,15 @@ def lesson(
     pairs: int,
     batches: int,
     learning_rate: float,
+    alike: str = "near",
 ) -> tuple[Lessons, Metrics]:
     """Adds a rollout to the window, then makes `batches` steps of Adam on `pairs` pairs each.
 
     observations:  where the actions were taken. An episode's last state is not among them: it is never
                    compared with anything either.
     near, far:     pairs at most `near` steps apart are within reach, those more than `far` apart are not.
+    alike:         equal observations are within reach however far apart (`near`), or as their steps say
+                   (`drawn`).
 
     Without a pair of each kind in the window nothing is learned.
     """
@@ -164,6 +168,9 @@ def lesson(
         network, moments = carry
         one, other, within, possible = draw_pairs(key, state.episodes, near, far, pairs)
         flat = state.observations.reshape(-1, *state.observations.shape[2:])
+        if alike == "near":
+            same = flat[one] == flat[other]
+            within |= jnp.all(same.reshape(pairs, -1), axis=1)
         (loss, accuracy), slope = jax.value_and_grad(_loss, has_aux=True)(
             network, flat[one], flat[other], within
         )

@@ -14,6 +14,11 @@ from gobi.rewards import dynamics
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition
 
+LEAST = 1e-12
+"""A variance to divide by, at least: that of a rollout in which nothing moved is none."""
+LATELY = 0.02
+"""The least weight of a lesson's variance in the running one: features may grow a hundredfold in a run."""
+
 
 class Ellipse(eqx.Module):
     """The state of `E3B`.
@@ -21,11 +26,15 @@ class Ellipse(eqx.Module):
     inverse:  C^-1 of each environment's episode.
     fresh:    whether an episode begins with the next step.
     learner:  the features and what trains them.
+    variance: the running mean of the features' variance, summed over them; 1 if the ridge is not relative.
+    lessons:  how many there were.
     """
 
     inverse: Float32[Array, "envs units units"]
     fresh: Bool[Array, " envs"]
     learner: dynamics.Learner
+    variance: Float32[Array, ""]
+    lessons: Float32[Array, ""]
 
 
 class E3B(Reward):
@@ -35,6 +44,8 @@ class E3B(Reward):
     tell one's own actions. Henaff et al., 2022.
 
     ridge:          what C begins with.
+    relative:       whether that is a share of the features' variance, summed over them, so that it means the
+                    same for all networks and at all times; then nothing is paid before the first lesson.
     network, units:   the features: see `gobi.rewards.dynamics`; units None takes as many as it has.
     rate:           the learning rate of the features.
     """
@@ -43,6 +54,7 @@ class E3B(Reward):
     network: str = eqx.field(static=True, default="ride")
     units: int | None = eqx.field(static=True, default=None)
     rate: float = eqx.field(static=True, default=1e-4)
+    relative: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self):
         dynamics.check_options(self.network, self.units)
@@ -67,6 +79,8 @@ class E3B(Reward):
             inverse=jnp.broadcast_to(jnp.eye(units) / self.ridge, (num_envs, units, units)),
             fresh=jnp.ones(num_envs, bool),
             learner=learner,
+            variance=jnp.float32(1),
+            lessons=jnp.float32(0),
         )
 
     def rollout(
@@ -74,7 +88,7 @@ class E3B(Reward):
     ) -> tuple[Ellipse, Float32[Array, "time envs"], Metrics]:
         """Embeds all at once; the inverses take up one state after the other."""
         left, reached = state.learner.network.embed_both(transitions.before, transitions.after)
-        start = jnp.eye(left.shape[-1]) / self.ridge
+        start = jnp.eye(left.shape[-1]) / (self.ridge * state.variance)
 
         def step(carry: Any, inputs: Any):
             inverse, fresh = carry
@@ -93,14 +107,23 @@ class E3B(Reward):
         state = eqx.tree_at(lambda s: (s.inverse, s.fresh), state, (inverse, fresh))
         # Rounding may leave a little less than nothing of a direction visited over and over.
         bonus = jnp.maximum(bonus, 0.0)
+        if self.relative:
+            bonus = jnp.where(state.lessons > 0, bonus, 0.0)
         return state, bonus, {"e3b/bonus": jnp.mean(bonus), "e3b/largest": jnp.max(bonus)}
 
     def learn(self, state: Ellipse, key: Key[Array, ""], transitions: Transition) -> tuple[Ellipse, Metrics]:
-        """One step of the inverse model and its features."""
+        """One step of the inverse model and its features, after which their variance is measured."""
         del key
         learned, logged = dynamics.learn(
             state.learner, transitions, forward=0.0, inverse=1.0, learning_rate=self.rate
         )
+        if self.relative:
+            features = learned.network.embed(transitions.after["observation"])
+            found = jnp.maximum(jnp.sum(jnp.var(features, axis=(0, 1))), LEAST)
+            lessons = state.lessons + 1
+            variance = state.variance + jnp.maximum(1 / lessons, LATELY) * (found - state.variance)
+            state = eqx.tree_at(lambda s: (s.variance, s.lessons), state, (variance, lessons))
+            logged |= {"e3b/variance": variance}
         return eqx.tree_at(lambda s: s.learner, state, learned), logged
 
 

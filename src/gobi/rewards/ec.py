@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, UInt8
 
 from gobi.errors import GobiError, unknown
-from gobi.rewards.comparator import INPUTS, SIZES, Comparator, Lessons, comparator, lesson, lessons
+from gobi.rewards.comparator import ALIKE, INPUTS, SIZES, Comparator, Lessons, comparator, lesson, lessons
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition
 
@@ -18,6 +18,7 @@ from gobi.types import Spec, Transition
 class Curious(eqx.Module):
     """The state of `EC`.
 
+    beta, threshold:  the options of these names; here, so that seeds side by side may differ in them.
     buffer:   what is remembered of each environment's episode. Observations, not embeddings: those would be
               of an older network once it has learned more.
     added:    how many have been entered in this episode, whatever has been replaced since.
@@ -28,6 +29,8 @@ class Curious(eqx.Module):
     lessons:  the comparator and what it learns from; None where it has learned beforehand.
     """
 
+    beta: Float32[Array, ""]
+    threshold: Float32[Array, ""]
     buffer: UInt8[Array, "envs capacity *shape"]
     added: Int32[Array, " envs"]
     fresh: Bool[Array, " envs"]
@@ -50,12 +53,17 @@ class EC(Reward):
     capacity:       observations remembered per environment.
     replacement:    what a new one replaces in a full buffer: the oldest (`fifo`), or any (`random`).
     near, far:      pairs at most `near` steps apart are taught as within reach, those more than `far` as not.
+    alike:          equal observations are taught as within reach however many steps lie between them
+                    (`near`), or by their steps (`drawn`, the original): then an agent that stands still
+                    teaches that what it sees is not within its own reach.
     window:         the last steps of each environment that pairs are drawn from.
     warmup:         no bonus before so many lessons.
     pairs, batches: pairs in a step of Adam, and such steps in a lesson, which is one rollout.
     rate:           Adam's learning rate.
     size:           `paper` with 512 units, or `small` for laptops.
     inputs:         how cells are read: `onehot` or `raw`.
+    pretrain:       in a run: steps of random play that the comparator learns from beforehand, after which it
+                    stays as it is; 0 lets it learn from the rollouts.
     """
 
     beta: float = eqx.field(static=True, default=0.5)
@@ -72,9 +80,12 @@ class EC(Reward):
     rate: float = eqx.field(static=True, default=1e-4)
     size: str = eqx.field(static=True, default="paper")
     inputs: str = eqx.field(static=True, default="onehot")
+    alike: str = eqx.field(static=True, default="near")
+    pretrain: int = eqx.field(static=True, default=0)
 
     def __check_init__(self):
-        for name, known in (("size", SIZES), ("inputs", INPUTS), ("replacement", ("fifo", "random"))):
+        known_values = {"size": SIZES, "inputs": INPUTS, "alike": ALIKE, "replacement": ("fifo", "random")}
+        for name, known in known_values.items():
             if getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
         if not 0 <= self.percentile <= 100:
@@ -89,6 +100,8 @@ class EC(Reward):
                 "near, far and window must satisfy 1 <= near <= far < window - 1, so that far pairs fit; got "
                 f"{self.near}, {self.far}, {self.window}"
             )
+        if self.pretrain < 0:
+            raise GobiError(f"pretrain must be at least 0, got {self.pretrain}")
         if self.pairs < 2 or self.pairs % 2:
             raise GobiError(f"pairs must be even, half of them near and half far, got {self.pairs}")
 
@@ -102,12 +115,19 @@ class EC(Reward):
         """Its columns in metrics.csv."""
         return ("ec/similarity", "ec/remembered", "ec/loss", "ec/accuracy")
 
+    @property
+    def numbers(self) -> dict[str, float]:
+        """What a search for good settings varies."""
+        return {"beta": self.beta, "threshold": self.threshold}
+
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Curious:
         """Nothing remembered, nothing learned."""
         if spec.observation_dtype != "uint8":
             raise GobiError(f"ec sees uint8 observations; {spec.id} gives {spec.observation_dtype}")
         weights, draws = jax.random.split(key)
         return Curious(
+            beta=jnp.float32(self.beta),
+            threshold=jnp.float32(self.threshold),
             buffer=jnp.zeros((num_envs, self.capacity, *spec.observation_shape), jnp.uint8),
             added=jnp.zeros(num_envs, jnp.int32),
             fresh=jnp.ones(num_envs, bool),
@@ -122,7 +142,7 @@ class EC(Reward):
     ) -> tuple[Curious, Float32[Array, "time envs"], Metrics]:
         """Embeds all observations at once; only the comparison with the buffer goes step by step."""
         state, similarity = self._similarities(state, transitions)
-        bonus = jnp.where(transitions.done, 0.0, self.beta - similarity)
+        bonus = jnp.where(transitions.done, 0.0, state.beta - similarity)
         if state.lessons is not None:
             bonus = jnp.where(state.lessons.count >= self.warmup, bonus, 0.0)
         logged = {
@@ -146,6 +166,11 @@ class EC(Reward):
 
     def untaught(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Lessons | None:
         """A comparator before its first lesson."""
+        if self.pretrain:
+            raise GobiError(
+                "pretrain is an option of a run's own reward; elsewhere, ec_pretraining.pretrained makes an "
+                "EC that has learned beforehand"
+            )
         return lessons(comparator(key, spec, self.size, self.inputs), spec, num_envs, self.window)
 
     def teach(
@@ -166,6 +191,7 @@ class EC(Reward):
             pairs=self.pairs,
             batches=self.batches,
             learning_rate=self.rate,
+            alike=self.alike,
         )
 
     def _similarities(
@@ -198,7 +224,7 @@ class EC(Reward):
             added = added + (fresh | novel)
             similar = jax.nn.sigmoid(network.logit(held, jnp.broadcast_to(seen[:, None], held.shape)))
             similarity = percentile(similar, jnp.minimum(added, self.capacity), self.percentile)
-            return (buffer, held, added, done, ~done & (similarity < self.threshold)), similarity
+            return (buffer, held, added, done, ~done & (similarity < state.threshold)), similarity
 
         start = state.buffer, held, state.added, state.fresh, state.novel
         inputs = left, entering, seen, done, self._slots(state, time, envs)

@@ -37,6 +37,11 @@ class PretrainedEC(EC):
         """There is nothing to teach."""
         del key, spec, num_envs
 
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Its columns in metrics.csv: those of `EC` but for the lessons."""
+        return ("ec/similarity", "ec/remembered")
+
 
 def pretrained(
     key: Key[Array, ""],
@@ -62,6 +67,8 @@ def pretrained(
             f"{unroll}"
         )
     reward = EC(batches=batches, **options)
+    if reward.pretrain:
+        raise GobiError("the frames of pre-training are rollouts x num_envs x unroll; leave pretrain out")
     weights, levels, playing, teaching = jax.random.split(key, 4)
     endless = bank is not None
     if bank is None:

@@ -32,6 +32,11 @@ class Reward(eqx.Module):
         """The names of its metrics that get columns of their own in a run's metrics.csv."""
         return ()
 
+    @property
+    def numbers(self) -> dict[str, float]:
+        """Options that the state holds, each as an array of its name: they may differ from seed to seed."""
+        return {}
+
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Any:
         """The state before the first step."""
         raise NotImplementedError

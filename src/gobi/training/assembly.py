@@ -69,6 +69,7 @@ def world(recipe: Recipe, env: MiniGrid, network: Network | None = None) -> Simu
         sampled=recipe.sampled_actions,
         steps=recipe.steps,
         samples=recipe.model_samples,
+        sees=recipe.world_reads,
         erase_targets=recipe.erase_movable,
         learning_rate=recipe.finetune_rate if recipe.world_mode == "finetuned" else recipe.pretrain_rate,
     )

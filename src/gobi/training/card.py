@@ -49,12 +49,15 @@ class Card:
     frames:            steps in the environment so far, of each seed, without those below.
     pretraining_frames: steps that the world model was trained on beforehand.
     peeks:             views taken without a step, of each seed: three for each panorama.
-    seconds:           time that the run took so far, over all its parts.
+    seconds:           time of training so far, compiling included, pre-training and making levels not.
     started, finished: in UTC; None before the end.
     device, devices:   kind of the first device, and how many there are.
     versions:          of Python and the packages that matter.
     commit:            of gobi's source if it is a git checkout; "+changes" if files differ from it.
     command:           the command line.
+    beside:            agents of other runs that were trained in the same process; its time was shared out.
+    pretraining_pairs: different pairs of panorama and action among the pre-training's steps.
+    pretraining_seconds: time that pre-training took. Both are None in cards from before they were recorded.
     """
 
     task: str
@@ -84,9 +87,12 @@ class Card:
     versions: dict[str, str]
     commit: str | None
     command: str
+    beside: int = 0
+    pretraining_pairs: int | None = None
+    pretraining_seconds: float | None = None
 
 
-ABOUT_THE_OCCASION = ("seconds", "started", "finished", "command")
+ABOUT_THE_OCCASION = ("seconds", "started", "finished", "command", "beside", "pretraining_seconds")
 """Fields that differ between two runs of the very same thing."""
 
 

@@ -54,13 +54,15 @@ class Recipe:
 
     The world
         world:               the simulator itself, or a learned model.
+        world_reads:         what the model sees: the panorama, which takes three looks that the task does not
+                             grant; or the agent's own view alone.
         model:               its architecture: ours (copying), of the text, of the code, or generative.
         model_size:          the widths of the paper, or narrower ones for a laptop.
         model_noise:         the code's noise at inference.
         model_samples:       futures drawn per action from a generative model.
         world_mode:          fixed after pre-training, fine-tuned while training, or learned online.
         pretrain_frames:     random steps that the model is trained on beforehand.
-        pretrain_epochs:     passes over them.
+        pretrain_epochs:     passes over them; 0 leaves the model untrained, as a control.
         pretrain_rate:       learning rate of Adam, then, and while it learns online from scratch.
         finetune_rate:       learning rate while it is fine-tuned.
         pretrain_schedule:   constant, or falling to zero like a cosine over the epochs.
@@ -110,6 +112,7 @@ class Recipe:
     count_room: int = 2**21
 
     world: Literal["learned", "real"] = "learned"
+    world_reads: Literal["panorama", "view"] = "panorama"
     model: Literal["copying", "written", "coded", "generative"] = "copying"
     model_size: Literal["paper", "compact"] = "paper"
     model_noise: bool = False
@@ -175,6 +178,12 @@ class Recipe:
             raise GobiError(f"discount must be at most 1, got {self.discount}")
         if self.world == "real" and self.sampled_actions:
             raise GobiError("the simulator imagines every action: sampled_actions needs a learned world")
+        if self.world_reads == "view" and self.world == "real":
+            raise GobiError("the simulator reads the state itself: world_reads=view needs a learned world")
+        if self.world_reads == "view" and self.steps > 1:
+            raise GobiError(
+                f"{self.steps} steps ahead are imagined by way of panoramas: world_reads=view needs steps=1"
+            )
         if (
             self.world == "learned"
             and self.world_mode != "online"

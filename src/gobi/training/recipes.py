@@ -72,8 +72,9 @@ def _paying(recipe: Recipe, reward: str | None) -> dict[str, Any]:
 
 
 def schedule(task: str) -> Schedule:
-    """The task's own, or that of the paper's task of the same shape (v1 for v0, a start in another room)."""
-    alike = task.replace("-v1", "-v0").replace("gobi/", "MiniGrid-").replace("-middle", "")
+    """The task's own, or that of the paper's task of the same shape (v1 for v0, another start, noise)."""
+    alike = task.replace("-v1", "-v0").replace("gobi/", "MiniGrid-")
+    alike = alike.replace("-middle", "").replace("-noisy", "")
     return SCHEDULES.get(task) or SCHEDULES.get(alike) or OTHER
 
 

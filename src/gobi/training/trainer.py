@@ -1,4 +1,4 @@
-"""Training on the device, all seeds of a run side by side: start, go on by one row of metrics, grow."""
+"""Training on the device, all agents side by side: start, go on by one row of metrics, grow."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from gobi.training import assembly
 from gobi.training.loop import Loop, SeedState, knobs, loop
 from gobi.training.metrics import COLUMNS
 from gobi.training.recipe import Recipe
+from gobi.training.sweep import stacked, with_numbers
 from gobi.worlds.network import Network
 
 Row = dict[str, np.ndarray]
@@ -40,11 +41,12 @@ class Progress(eqx.Module):
 class Trainer:
     """The compiled parts of a run. What changes is handed in and out."""
 
-    def __init__(self, recipe: Recipe, network: Network | None = None):
-        self.recipe = recipe
+    def __init__(self, recipe: Recipe, network: Network | None = None, agents: Sequence[Recipe] = ()):
+        """One recipe for all agents, or one for each, where they differ in what `sweep` names."""
+        self.recipe, self.agents = recipe, agents
         self.env = gobi.make(recipe.task)
         self.reward = assembly.reward(recipe, self.env, network)
-        self.knobs = knobs(recipe)
+        self.knobs = stacked(agents) if agents else knobs(recipe)
         self.loop: Loop = loop(self.env, recipe)
         self.columns = COLUMNS + tuple(name for name in self.reward.logs if name not in COLUMNS)
         self._advance = jax.jit(self._many_updates, donate_argnums=3)
@@ -52,22 +54,27 @@ class Trainer:
         self._has_room = jax.jit(jax.vmap(functools.partial(has_room, self.env)))
 
     def start(self, seeds: Sequence[int], progress: Callable[[int, int], None] | None = None) -> Progress:
-        """Before the first update. Each seed has the levels and draws that it would have alone."""
+        """Before the first update. Each seed has the levels and draws that it would have alone.
+
+        seeds:  of each agent; agents of one seed may differ in their numbers, and have the same levels.
+        """
+        different = list(dict.fromkeys(seeds))
 
         def partly(number: int) -> Callable[[int, int], None]:
             def made(levels: int, room: int) -> None:
                 if progress is not None:
-                    progress(number * room + levels, len(seeds) * room)
+                    progress(number * room + levels, len(different) * room)
 
             return made
 
-        banks = [
-            make_bank(self.env, seed, self.recipe.bank, progress=partly(number))
-            for number, seed in enumerate(seeds)
-        ]
-        bank = jax.tree.map(lambda *parts: jnp.stack(parts), *banks)
+        banks = {
+            seed: make_bank(self.env, seed, self.recipe.bank, progress=partly(number))
+            for number, seed in enumerate(different)
+        }
+        bank = jax.tree.map(lambda *parts: jnp.stack(parts), *[banks[seed] for seed in seeds])
         keys = jax.vmap(jax.random.key)(jnp.array(seeds))
-        return Progress(jax.jit(self._init)(self.reward, bank, keys), bank)
+        state = jax.jit(self._init)(self.reward, bank, keys)
+        return Progress(with_numbers(state, self.agents) if self.agents else state, bank)
 
     def shapes(self, seeds: Sequence[int], grown: Sequence[Sequence[str]]) -> Any:
         """The structure of what a checkpoint holds after its memories grew so often."""
@@ -119,10 +126,11 @@ class Trainer:
     def _many_updates(self, reward, knobs, bank: Bank, state: SeedState):
         count = self.recipe.updates_per_row
 
-        def one_seed(bank, state):
+        def one_agent(knobs, bank, state):
             return self.loop.updates(reward, knobs, bank, state, count)
 
-        return jax.vmap(one_seed)(bank, state)
+        one_for_all = knobs.coefficient.ndim == 0
+        return jax.vmap(one_agent, in_axes=(None if one_for_all else 0, 0, 0))(knobs, bank, state)
 
 
 def check_finite(row: Row, seeds: Sequence[int], frames: int) -> None:

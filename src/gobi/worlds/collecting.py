@@ -15,6 +15,7 @@ from gobi.envs.minigrid.bank import Bank, make_bank, refill
 from gobi.envs.minigrid.environment import MiniGrid
 from gobi.envs.minigrid.lanes import Lanes, Stepper
 from gobi.errors import GobiError
+from gobi.worlds.network import FRONT
 
 CHUNK = 128
 """Steps that are played and looked at in one go."""
@@ -37,6 +38,13 @@ class Transitions:
 
     def __len__(self) -> int:
         return len(self.action)
+
+    def without_turning(self) -> Transitions:
+        """The same of which only the views straight ahead were looked at: cells of the others are unseen."""
+        blank = {name: np.zeros_like(getattr(self, name)) for name in ("panorama", "after")}
+        for name, views in blank.items():
+            views[:, FRONT] = getattr(self, name)[:, FRONT]
+        return dataclasses.replace(self, **blank)
 
     def __getitem__(self, rows: slice | np.ndarray) -> Transitions:
         return dataclasses.replace(

@@ -19,6 +19,7 @@ from gobi.worlds.networks import from_settings
 from gobi.worlds.optimising import Batch, learned, mean_loss, rows_of
 
 MODES = ("fixed", "finetuned", "online")
+SEES = ("panorama", "view")
 MEASURED_ROWS = 256
 """Rows of a rollout on which the accuracy is measured: enough for a curve, and cheap."""
 
@@ -43,6 +44,7 @@ class GridModel(eqx.Module):
     sampled:         if not 0: this many actions per state instead, drawn from all seven with replacement.
     steps:           k.
     samples:         futures per action of a stochastic network. The first of several is the most likely one.
+    sees:            the `panorama`; or the agent's own `view` alone, the cells of the other three unseen.
     erase_targets:   learn to predict views without keys, balls and boxes (ObstructedMaze).
     gradient_steps:  Adam steps per rollout, each on `batch_size` of its transitions.
     """
@@ -53,6 +55,7 @@ class GridModel(eqx.Module):
     sampled: int = eqx.field(static=True, default=0)
     steps: int = eqx.field(static=True, default=1)
     samples: int = eqx.field(static=True, default=1)
+    sees: str = eqx.field(static=True, default="panorama")
     erase_targets: bool = eqx.field(static=True, default=False)
     gradient_steps: int = eqx.field(static=True, default=4)
     batch_size: int = eqx.field(static=True, default=256)
@@ -69,6 +72,10 @@ class GridModel(eqx.Module):
             raise GobiError(f"actions must be in 0 .. {NUM_ACTIONS - 1}, got {self.actions}")
         if self.steps > 1 and self.network.settings.predicts != "panorama":
             raise GobiError(f"{self.steps} steps ahead need a network with predicts='panorama'")
+        if self.sees not in SEES:
+            raise GobiError(f"a grid model sees one of {', '.join(SEES)}, got '{self.sees}'")
+        if self.sees == "view" and self.network.settings.predicts == "panorama":
+            raise GobiError("a model that sees the view alone cannot learn to predict panoramas")
         if self.samples > 1 and not self.network.stochastic:
             kind = self.network.settings.kind
             raise GobiError(f"the network '{kind}' is deterministic: {self.samples} samples would be equal")
@@ -76,7 +83,7 @@ class GridModel(eqx.Module):
     @property
     def reads(self) -> frozenset[str]:
         """The views it needs."""
-        return frozenset({"panorama"})
+        return frozenset({"panorama" if self.sees == "panorama" else "observation"})
 
     @property
     def chains(self) -> int:
@@ -104,7 +111,7 @@ class GridModel(eqx.Module):
     ) -> tuple[UInt8[Array, "n predictions 7 7 3"], Bool[Array, "n predictions"]]:
         """The predicted views of each row; all of them are valid."""
         network = ws.network if isinstance(ws, Learning) else self.network
-        panorama = views["panorama"]
+        panorama = self._seen(views)
         rows = len(panorama)
         step_keys = jax.vmap(lambda key: jax.random.split(key, 2 * self.steps), out_axes=1)(keys)
         actions = self._first_actions(step_keys[0])
@@ -167,11 +174,18 @@ class GridModel(eqx.Module):
         """The view straight ahead: the last of a panorama, or the only one."""
         return predicted[:, :, -1]
 
+    def _seen(self, views: Views) -> UInt8[Array, "*batch 4 7 7 3"]:
+        """The panorama, as far as it was looked at."""
+        if self.sees == "panorama":
+            return views["panorama"]
+        ahead = views["observation"]
+        return jnp.stack([*[jnp.zeros_like(ahead)] * FRONT, ahead], axis=-4)
+
     def _data(self, rollout: Transition) -> Batch:
         """All steps in a row, with weight 0 where an episode ended."""
         flat = jax.tree.map(
             lambda array: array.reshape(-1, *array.shape[2:]),
-            (rollout.before["panorama"], rollout.action, rollout.after["panorama"], rollout.done),
+            (self._seen(rollout.before), rollout.action, self._seen(rollout.after), rollout.done),
         )
         panorama, action, after, done = flat
         target = after if self.network.settings.predicts == "panorama" else after[:, FRONT:]

@@ -10,7 +10,16 @@ import pytest
 from gymnasium.envs.registration import load_env_creator
 
 import gobi
-from gobi.envs.minigrid import PAPER_TASKS, TASKS, KeyCorridor, MultiRoom, make, oracle, registry
+from gobi.envs.minigrid import (
+    FARAMA_TASKS,
+    PAPER_TASKS,
+    TASKS,
+    KeyCorridor,
+    MultiRoom,
+    make,
+    oracle,
+    registry,
+)
 from gobi.errors import GobiError
 
 PAPER = {
@@ -27,7 +36,8 @@ SMALL = {
     *(f"MiniGrid-ObstructedMaze-{name}-v0" for name in ("1Dl", "1Dlh", "1Dlhb", "2Dl")),
 }
 MIDDLE = "gobi/ObstructedMaze-2Q-middle-v0"
-NOT_FARAMAS = {"MiniGrid-MultiRoom-N7-S8-v0", "MiniGrid-MultiRoom-N12-S10-v0", MIDDLE}
+NOISY = {f"gobi/MultiRoom-{name}-noisy-v0" for name in ("N2-S4", "N4-S5", "N7-S8")}
+NOT_FARAMAS = {"MiniGrid-MultiRoom-N7-S8-v0", "MiniGrid-MultiRoom-N12-S10-v0", MIDDLE, *NOISY}
 
 
 def settings(farama) -> dict:
@@ -39,12 +49,13 @@ def settings(farama) -> dict:
 
 
 def test_these_are_the_tasks():
-    assert set(TASKS) == PAPER | REPAIRED | SMALL | {MIDDLE}
+    assert set(TASKS) == PAPER | REPAIRED | SMALL | NOISY | {MIDDLE}
+    assert set(FARAMA_TASKS) == set(TASKS) - NOISY
     assert set(PAPER_TASKS) == PAPER
     assert len(PAPER_TASKS) == 12
 
 
-def test_all_but_three_are_registered_by_farama_too():
+def test_all_but_three_and_the_noisy_ones_are_registered_by_farama_too():
     assert minigrid.__version__
     assert {name for name in TASKS if name not in gymnasium.registry} == NOT_FARAMAS
 

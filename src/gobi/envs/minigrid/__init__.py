@@ -8,10 +8,12 @@ from gobi.envs.minigrid.keycorridor import KeyCorridor
 from gobi.envs.minigrid.lanes import Lanes, LanesStep, Stepper, positions
 from gobi.envs.minigrid.multiroom import MultiRoom
 from gobi.envs.minigrid.obstructedmaze import ObstructedMaze, ObstructedMaze1D
-from gobi.envs.minigrid.registry import PAPER_TASKS, TASKS, Task, make
+from gobi.envs.minigrid.registry import FARAMA_TASKS, PAPER_TASKS, TASKS, Task, make
 from gobi.envs.minigrid.state import State
+from gobi.envs.minigrid.television import Noisy
 
 __all__ = [
+    "FARAMA_TASKS",
     "PAPER_TASKS",
     "TASKS",
     "Bank",
@@ -22,6 +24,7 @@ __all__ = [
     "LanesStep",
     "MiniGrid",
     "MultiRoom",
+    "Noisy",
     "ObstructedMaze",
     "ObstructedMaze1D",
     "Queue",

@@ -24,6 +24,10 @@ class Draws:
             raise ValueError(f"a level drew more than its {self._words.shape[0]} random words")
         return self._words[start : self._used]
 
+    def word(self) -> UInt32[Array, ""]:
+        """32 random bits."""
+        return self._take(1)[0]
+
     def integer(self, low: int | Int32[Array, ""], high: int | Int32[Array, ""]) -> Int32[Array, ""]:
         """An integer in low .. high - 1."""
         span = jnp.asarray(high - low, jnp.uint32)

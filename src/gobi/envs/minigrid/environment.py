@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Integer, Key, UInt8
 
-from gobi.envs.minigrid import rules, view
+from gobi.envs.minigrid import rules, television, view
 from gobi.envs.minigrid.generator import Generator
 from gobi.envs.minigrid.state import State
 from gobi.types import Spec, Timestep
@@ -45,6 +45,7 @@ class MiniGrid:
     def step(self, state: State, action: int | Integer[Array, ""]) -> tuple[State, Timestep]:
         """Plays one action. Deterministic; never resets by itself."""
         state, outcome = rules.move(state, jnp.asarray(action))
+        state = television.redrawn(state)
         return state, Timestep(
             observation=self.observe(state),
             reward=jnp.where(outcome.success, self._reward(state), 0.0),

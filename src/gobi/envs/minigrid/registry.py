@@ -11,6 +11,7 @@ from gobi.envs.minigrid.generator import Generator
 from gobi.envs.minigrid.keycorridor import KeyCorridor
 from gobi.envs.minigrid.multiroom import MultiRoom
 from gobi.envs.minigrid.obstructedmaze import ObstructedMaze, ObstructedMaze1D
+from gobi.envs.minigrid.television import Noisy
 from gobi.errors import GobiError, unknown
 
 
@@ -45,6 +46,7 @@ SIDE, MIDDLE = (2, 1), (1, 1)
 _LOST = "v0: a ball may destroy a key"
 _REPAIRED = "v1: no key is lost"
 _UNREGISTERED = "Farama's class; not registered there"
+_NOISY = "a cell of the first room changes its colour at random"
 
 TASKS: dict[str, Task] = {
     "MiniGrid-MultiRoom-N6-v0": Task(MultiRoom(6, 10), paper=True),
@@ -82,10 +84,17 @@ TASKS: dict[str, Task] = {
     "MiniGrid-ObstructedMaze-1Dlh-v0": Task(ObstructedMaze1D(blocked=False)),
     "MiniGrid-ObstructedMaze-1Dlhb-v0": Task(ObstructedMaze1D()),
     "MiniGrid-ObstructedMaze-2Dl-v0": Task(_maze(1, SIDE, 4, False, balls=False, boxes=False)),
+    "gobi/MultiRoom-N2-S4-noisy-v0": Task(Noisy(MultiRoom(2, 4)), _NOISY),
+    "gobi/MultiRoom-N4-S5-noisy-v0": Task(Noisy(MultiRoom(4, 5)), _NOISY),
+    "gobi/MultiRoom-N7-S8-noisy-v0": Task(Noisy(MultiRoom(7, 8)), _NOISY),
 }
 
 PAPER_TASKS: tuple[str, ...] = tuple(name for name, task in TASKS.items() if task.paper)
 """The twelve tasks of the paper. Farama's 2Q is not quite the paper's: that one is 2Q-middle."""
+FARAMA_TASKS: tuple[str, ...] = tuple(
+    name for name, task in TASKS.items() if not isinstance(task.generator, Noisy)
+)
+"""The tasks that Farama's rules play: all but those with a noisy television."""
 
 
 def find(name: str) -> str:

@@ -73,6 +73,7 @@ def move(state: State, action: Integer[Array, ""]) -> tuple[State, Outcome]:
         carrying=carrying,
         target=state.target,
         step_count=state.step_count + 1,
+        noise=state.noise,
     )
     return moved, Outcome(success, success | (advances & (kind == cells.LAVA)))
 

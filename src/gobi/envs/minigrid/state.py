@@ -5,7 +5,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int32, UInt16
+from jaxtyping import Array, Bool, Int32, UInt16, UInt32
 
 from gobi.envs.minigrid import cells
 
@@ -19,6 +19,7 @@ class State(eqx.Module):
     carrying:    the packed cell in the agent's hands, with its contents if it is a box; 0 if none.
     target:      object and colour whose picking up ends the episode; 0 where a goal square does.
     step_count:  steps taken in this episode.
+    noise:       what the colours of a noisy television come from (see `television`); None without one.
     """
 
     grid: UInt16[Array, "width height"]
@@ -27,6 +28,7 @@ class State(eqx.Module):
     carrying: UInt16[Array, ""]
     target: UInt16[Array, ""]
     step_count: Int32[Array, ""]
+    noise: UInt32[Array, ""] | None = None
 
 
 def level(
@@ -55,7 +57,14 @@ def nth(states: State, number: int) -> State:
 def reachable_cells(state: State) -> Int32[Array, ""]:
     """How many cells the agent could stand on if every door were open and nothing lay about."""
     free = cells.object_of(state.grid) != cells.WALL
-    start = jnp.zeros_like(free).at[state.position[0], state.position[1]].set(True)
+    return jnp.sum(reached_from(free, state.position), dtype=jnp.int32)
+
+
+def reached_from(
+    free: Bool[Array, "width height"], position: Int32[Array, "2"]
+) -> Bool[Array, "width height"]:
+    """The free cells that can be reached from a position over free cells, itself included."""
+    start = jnp.zeros_like(free).at[position[0], position[1]].set(True)
 
     def spread(reached):
         padded = jnp.pad(reached, 1)
@@ -69,4 +78,4 @@ def reachable_cells(state: State) -> Int32[Array, ""]:
         return spread(carry[0]), carry[0]
 
     reached, _ = jax.lax.while_loop(spreading, onwards, (start, jnp.zeros_like(start)))
-    return jnp.sum(reached, dtype=jnp.int32)
+    return reached

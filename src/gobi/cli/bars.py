@@ -1,0 +1,80 @@
+"""What is shown while something is trained: a bar for each stage."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from gobi.cli.terminal import console
+from gobi.training.pack import Listener
+from gobi.training.trainer import Row
+
+
+class Bars(Listener):
+    """A bar for each stage, and one for training with what matters most beside it."""
+
+    def __init__(self, progress: Progress):
+        self.progress = progress
+        self.tasks: dict[str, Any] = {}
+        self.training: Any = None
+
+    def stage(self, what: str, done: int, total: int) -> None:
+        """A bar of its own for each stage; one that is done disappears."""
+        for other in [name for name in self.tasks if name.split(",")[0] != what.split(",")[0]]:
+            self.progress.remove_task(self.tasks.pop(other))
+        name = what.split(",")[0]
+        if name not in self.tasks:
+            self.tasks[name] = self.progress.add_task(what, total=total, told="")
+        self.progress.update(self.tasks[name], description=what, completed=done, total=total)
+
+    def row(self, frames: int, total: int, row: Row, steps_per_second: float) -> None:
+        """Return, success and speed."""
+        for name in list(self.tasks):
+            self.progress.remove_task(self.tasks.pop(name))
+        if self.training is None:
+            self.training = self.progress.add_task("training", total=total, completed=0, told="")
+        told = " ".join(
+            [
+                f"return {_mean(row, 'return'):.3f}",
+                f"success {_mean(row, 'success'):.0%}",
+                f"bonus {_mean(row, 'bonus'):.3f}",
+                f"{steps_per_second:,.0f}/s",
+            ]
+        )
+        self.progress.update(self.training, completed=frames, told=told)
+
+    def say(self, text: str) -> None:
+        """Above the bars."""
+        self.progress.console.print(text)
+
+
+def _mean(row: Row, name: str) -> float:
+    """Over the seeds; 0 before the first episode ended."""
+    return float(np.nan_to_num(row[name]).mean()) if name in row else 0.0
+
+
+@contextlib.contextmanager
+def bars() -> Iterator[Bars]:
+    """Bars on a terminal, nothing in a pipe."""
+    screen = console(error=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[told]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
+        yield Bars(progress)

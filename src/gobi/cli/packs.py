@@ -1,0 +1,100 @@
+"""Trains many runs in packs: what is done is not done again, and what is left when the time is up is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from gobi.cli.bars import bars
+from gobi.cli.terminal import say, show
+from gobi.cli.train import draw_curves
+from gobi.errors import GobiError
+from gobi.training import pack, run
+from gobi.training.folder import Run
+from gobi.training.recipe import differences
+from gobi.training.record import Outcome
+
+ON_A_CPU = 16
+"""Agents in one pack where there is no accelerator: more bring no speed there, and take memory."""
+
+
+def most_agents() -> int:
+    """How many agents this device trains side by side."""
+    return ON_A_CPU if jax.default_backend() == "cpu" else pack.MOST_AGENTS
+
+
+def check(runs: Sequence[Run]) -> None:
+    """Refuses folders that hold other runs."""
+    for folder, plan in runs:
+        if not _begun(folder):
+            continue
+        kept = run.planned(folder)
+        if (changed := differences(kept.recipe, plan.recipe)) or kept.seeds != plan.seeds:
+            what = changed[0] if changed else f"seeds: {list(kept.seeds)} -> {list(plan.seeds)}"
+            raise GobiError(f"{folder.path} holds another run ({what}): give another --out")
+
+
+def train(packs: Sequence[Sequence[Run]], until: float | None = None) -> list[Run]:
+    """Trains one pack after the other and returns the runs that are left when the time is up.
+
+    until:  the moment of `time.monotonic` when that is.
+    """
+    for number, group in enumerate(packs, start=1):
+        if until is not None and time.monotonic() >= until:
+            return [one for later in packs[number - 1 :] for one in later]
+        agents = sum(len(plan.seeds) for _, plan in group)
+        runs = "1 run" if len(group) == 1 else f"{len(group)} runs"
+        say(f"\npack {number} of {len(packs)}: {runs}, {agents} agents side by side, on {jax.devices()[0]}")
+        begun = time.perf_counter()
+        try:
+            outcomes = _go(group, until)
+        except run.OutOfTime:
+            return [one for later in packs[number - 1 :] for one in later]
+        except run.Stopped:
+            say("stopped and saved: the same command goes on from there")
+            raise
+        _tell(group, outcomes, time.perf_counter() - begun)
+    return []
+
+
+def duration(seconds: float) -> str:
+    """So much time, for people."""
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def _go(group: Sequence[Run], until: float | None) -> list[Outcome]:
+    for folder, plan in group:
+        if not _begun(folder):
+            run.begin(folder, plan)
+    # Each plan as it was kept: whether it repeats itself bit for bit is part of it.
+    kept = [(folder, run.planned(folder)) for folder, _ in group]
+    with bars() as listener:
+        return pack.go(kept, listener, until=until)
+
+
+def _begun(folder: run.Folder) -> bool:
+    """Whether there is a run in the folder; what a process killed while it began left there is removed."""
+    if folder.recipe.exists() and not folder.run.exists():
+        folder.recipe.unlink()
+    return folder.recipe.exists()
+
+
+def _tell(group: Sequence[Run], outcomes: Sequence[Outcome], took: float) -> None:
+    rows = []
+    for (folder, plan), outcome in zip(group, outcomes, strict=True):
+        draw_curves(folder)
+        means = {name: np.mean(outcome.row[name]) for name in ("return", "success")}
+        done = [_text(means["return"], ".3f"), _text(means["success"], ".0%")]
+        rows.append([str(folder.path), str(len(plan.seeds)), f"{outcome.frames:,}", *done])
+    show(rows, ("run", "seeds", "frames", "return", "success"), ("seeds", "frames", "return", "success"))
+    say(f"took {duration(took)}")
+
+
+def _text(value: Any, form: str) -> str:
+    return "-" if np.isnan(value) else format(value, form)

@@ -1,0 +1,174 @@
+"""How a study ends: in a figure, a table, and a sentence for each claim of the paper that it tests."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gobi.analysis import heatmap
+from gobi.errors import MissingExtra
+from gobi.reproduce import claims, figures, tables
+from gobi.reproduce.claims import Claim
+from gobi.reproduce.evidence import Compared, Evidence
+from gobi.reproduce.study import Study
+from gobi.reproduce.verdicts import Verdict
+from gobi.training.files import disk_errors, write_whole
+
+NO_CLAIM = "The paper claims nothing here: the study is ours."
+MADE_BEFORE = ("grid.png", "maps-*.png")
+"""Pictures that lie in the folder already."""
+LEVELS, EPISODES = (0, 1, 2), 50
+"""Of maps: levels that training did not see, and how often each is played."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ending:
+    """What a study came to.
+
+    headings, rows:  its table; no rows if nothing was run.
+    judged:          the paper's claims that it tests, and how they fared.
+    notes:           what the table leaves out.
+    search:          whether it is a search over settings, whose figure is its grid.
+    """
+
+    title: str
+    headings: list[str]
+    rows: list[list[str]]
+    judged: list[tuple[Claim, Verdict]]
+    notes: list[str]
+    search: bool
+
+    @property
+    def sentences(self) -> list[str]:
+        """What is to be said of each claim, the verdict first."""
+        return [said(claim, verdict) for claim, verdict in self.judged] or [NO_CLAIM]
+
+
+def conclude(name: str, evidence: Evidence) -> tuple[Ending, list[Compared]]:
+    """The table and the verdicts of a study, and the comparisons behind its figure."""
+    study = evidence.studies[name]
+    found = [one for task in study.tasks if (one := evidence.whole(name, task)) is not None]
+    headings, rows = tables.rows(name, found)
+    judged = conclusions(name, evidence)
+    notes = _left_out(name, evidence, found)
+    return Ending(study.title, headings, rows, judged, notes, bool(study.axes)), found
+
+
+def conclusions(name: str, evidence: Evidence) -> list[tuple[Claim, Verdict]]:
+    """The paper's claims that a study tests, and how they fared."""
+    return [(claim, claim.verdict(evidence)) for claim in claims.of_study(name)]
+
+
+def write(name: str, ending: Ending, found: Sequence[Compared], out: Path) -> tuple[list[Path], str]:
+    """Writes the table, the sentences and the figures into a folder; what is there of them is replaced.
+
+    Returns the files, and why there are no pictures, if so.
+    """
+    files: dict[str, bytes] = {"table.csv": tables.to_csv(ending.headings, ending.rows).encode()}
+    complaint = ""
+    try:
+        files |= {} if ending.search else _pictures(name, ending.title, found)
+    except MissingExtra as error:
+        complaint = str(error)
+    pictures = [name for name in files if name.endswith(".png")]
+    pictures += sorted(path.name for kind in MADE_BEFORE for path in out.glob(kind))
+    files["summary.md"] = _summary(ending, pictures).encode()
+    with disk_errors(str(out)):
+        out.mkdir(parents=True, exist_ok=True)
+        for file, content in files.items():
+            write_whole(out / file, content)
+    return [out / file for file in files], complaint
+
+
+def draw_maps(study: Study, out: Path, told: Callable[[str], None]) -> list[Path]:
+    """Where agents go: a picture and a table for each run, and all runs of a task side by side in one."""
+    written = []
+    for task in study.tasks:
+        columns, names = [], []
+        for arm in study.arms:
+            if arm.task != task or arm.folder not in study.maps:
+                continue
+            told(f"playing {arm.folder}")
+            stages = heatmap.stages(out / arm.folder, at=study.maps[arm.folder])
+            mine = [heatmap.maps(agent, LEVELS, EPISODES) for agent in stages]
+            heatmap.save(out / arm.folder / "heatmap.png", task, mine)
+            columns += mine
+            names += [arm.name] * len(mine)
+        if columns:
+            path = out / f"maps-{task.removeprefix('MiniGrid-').replace('/', '-')}.png"
+            heatmap.draw(task, columns, names).savefig(path, dpi=130)
+            written.append(path)
+    return written
+
+
+def said(claim: Claim, verdict: Verdict) -> str:
+    """The claim, and whether it held."""
+    return f"The paper ({claim.where}): {claim.text} {sentence(verdict)}"
+
+
+def sentence(verdict: Verdict) -> str:
+    """A verdict as a sentence of its own."""
+    words = {"held": "Held here", "not held": "Did not hold here", "undecided": "Open", "not run": "Not run"}
+    return f"{words[verdict.outcome]}: {verdict.because}."
+
+
+def tally(judged: Sequence[tuple[Claim, Verdict]]) -> str:
+    """How many claims held, and so on, in a few words."""
+    counts = Counter(verdict.outcome for _, verdict in judged)
+    order = ("held", "not held", "undecided", "not run")
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]) or "-"
+
+
+def _pictures(name: str, title: str, found: Sequence[Compared]) -> dict[str, bytes]:
+    """The curves, and what else a study shows."""
+    if not found:
+        return {}
+    drawn = {"figure.png": figures.curves(title, found)}
+    if name == "accuracy":
+        drawn["accuracy.png"] = figures.accuracy(found[0])
+    if name == "wallclock":
+        drawn["wallclock.png"] = figures.wallclock(found[0])
+    return drawn
+
+
+def _left_out(name: str, evidence: Evidence, found: Sequence[Compared]) -> list[str]:
+    """Runs of the study that are not in its table because their setting is another one."""
+    shown = {run.folder for one in found for scored in one.arms.values() for run in scored.group.runs}
+    others = {
+        (run.name, setting)
+        for (study, _, _), settings in evidence.known.items()
+        if study == name
+        for setting, runs in settings.items()
+        for run in runs
+        if run.folder not in shown
+    }
+    notes = []
+    if others:
+        names = [
+            f"{run} ({', '.join(setting) or 'its seeds are in another run'})"
+            for run, setting in sorted(others)
+        ]
+        notes.append(f"not in the table, as they differ in more than the study: {', '.join(names)}")
+    unfinished = sorted(
+        run.name
+        for one in found
+        for scored in one.arms.values()
+        for run in scored.group.runs
+        if not run.card.get("finished")
+    )
+    return [*notes, *[f"not finished: {', '.join(unfinished)}"] * bool(unfinished)]
+
+
+def _summary(ending: Ending, pictures: Sequence[str]) -> str:
+    parts = [f"# {ending.title[:1].upper()}{ending.title[1:]}"]
+    parts += [f"![{name.removesuffix('.png')}]({name})" for name in pictures]
+    parts.append(tables.to_markdown(ending.headings, ending.rows).rstrip() if ending.rows else "No runs yet.")
+    parts += [f"- {note}" for note in ending.notes]
+    parts.append("## What the paper claims")
+    if not ending.judged:
+        parts.append(NO_CLAIM)
+    for claim, verdict in ending.judged:
+        parts.append(f"**{claim.text}** ({claim.where})\n\n{sentence(verdict)}")
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,281 @@
+"""Runs as evidence: which arm of which study a run is, told by its recipe and not by its folder.
+
+A run may differ from what the study asks for: fewer frames, small networks, another precision. Arms are set
+against each other only if they differ from it in the same way, their *setting*, and the setting is named.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gobi.analysis import curves, grouping
+from gobi.analysis.comparison import bare, millions, task_of
+from gobi.analysis.grouping import NEVER_A_METHOD, Group, Method, Run
+from gobi.analysis.scores import Scored, Task
+from gobi.errors import GobiError
+from gobi.reproduce.studies import STUDIES
+from gobi.reproduce.study import Arm, Study
+from gobi.training import recipes
+
+METRIC = "return"
+FRAMES = " frames"
+"""How the word for another length ends."""
+
+Setting = tuple[str, ...]
+"""In what a run is not as its study asks for, in words; empty if it is."""
+Key = tuple[str, str, str]
+"""Study, task and arm."""
+
+
+class NotRun(Exception):
+    """There are no such runs; the message says what is missing.
+
+    missing:  the arms, each with its task, if that is all there is to say.
+    """
+
+    def __init__(self, message: str = "", missing: Iterable[tuple[str, str]] = ()):
+        self.missing = list(dict.fromkeys(missing))
+        super().__init__(message or _told(self.missing))
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """Arms on one task, all in the same setting, scored up to their common end.
+
+    task:     threshold and common end.
+    arms:     the scores by the arms' names, as they were asked for.
+    setting:  the setting.
+    crowded:  folders of runs that shared their device with others, so that their clocks say little.
+    """
+
+    task: Task
+    arms: dict[str, Scored]
+    setting: Setting
+    crowded: frozenset[Path] = frozenset()
+
+    def __getitem__(self, arm: str) -> Scored:
+        return self.arms[arm]
+
+    def to_its_end(self, arm: str) -> bool:
+        """Whether an arm was trained for as long as the study asks for, so that it has had its chance."""
+        short = any(word.endswith(FRAMES) for word in self.setting)
+        return not short and all(run.card.get("finished") for run in self[arm].group.runs)
+
+    @property
+    def where(self) -> str:
+        """The task, and the setting if there is something to say about it."""
+        told = f" with {', '.join(self.setting)}" if self.setting else ""
+        return f"{bare(self.task.name).removesuffix('-v0')}{told}"
+
+
+class Evidence:
+    """All runs that were found, by the arms of the studies."""
+
+    def __init__(self, runs: Iterable[Run], studies: Mapping[str, Study] | None = None):
+        self.runs, self.studies = tuple(runs), STUDIES if studies is None else studies
+        self.known: dict[Key, dict[Setting, list[Run]]] = {}
+        self.crowded = _crowded(self.runs)
+        for name, study in self.studies.items():
+            varied = _varied(study)
+            for arm in study.arms:
+                asked = functools.cache(functools.partial(_asked, arm))
+                for run in self.runs:
+                    if not _may_be(run, arm, varied):
+                        continue
+                    setting = _setting(run, asked(str(run.card["recipe"])), varied)
+                    if setting is not None:
+                        found = self.known.setdefault((name, arm.task, arm.name), {})
+                        found.setdefault(setting, []).append(run)
+
+    @functools.cache  # noqa: B019 - lives as long as the command
+    def compared(self, task: str, *arms: str) -> Compared:
+        """The arms on a task, each named STUDY/ARM; raises `NotRun` unless all were run in one setting.
+
+        The setting that the studies ask for comes first, then the one with the most seeds.
+        """
+        missing = [arm for arm in arms if not self._settings(arm, task)]
+        if missing:
+            raise NotRun(missing=[(arm, task) for arm in missing])
+        shared = set.intersection(*(set(self._settings(arm, task)) for arm in arms))
+        if not shared:
+            raise NotRun(
+                f"the runs of {_listed(map(_bare, arms))} on {_short(task)} differ in more than the study"
+            )
+
+        def preference(setting: Setting) -> tuple[Any, ...]:
+            seeds = sum(len(run.seeds) for arm in arms for run in self._settings(arm, task)[setting])
+            return len(setting) > 0, -seeds, setting
+
+        chosen = min(shared, key=preference)
+        try:
+            return self._scored({arm: self._settings(arm, task)[chosen] for arm in arms}, chosen)
+        except GobiError as error:
+            raise NotRun(str(error)) from None
+
+    def of(self, task: str, arm: str, setting: Setting = ()) -> list[Run]:
+        """All runs of an arm on a task in a setting, the same seeds made twice included."""
+        return self._settings(arm, task).get(setting, [])
+
+    def whole(self, study: str, task: str) -> Compared | None:
+        """As many arms of a study on a task as were run in one setting; None if none was."""
+        there = {
+            f"{study}/{arm.name}": self._settings(f"{study}/{arm.name}", task)
+            for arm in self.studies[study].arms
+            if arm.task == task
+        }
+        settings = {setting for found in there.values() for setting in found}
+        if not settings:
+            return None
+        chosen = min(settings, key=lambda s: (-sum(s in found for found in there.values()), len(s) > 0, s))
+        return self._scored({arm: found[chosen] for arm, found in there.items() if chosen in found}, chosen)
+
+    def finished(self, study: str) -> int:
+        """How many arms of a study have a run that came to its end."""
+        return sum(
+            any(run.card.get("finished") for runs in settings.values() for run in runs)
+            for (name, _, _), settings in self.known.items()
+            if name == study
+        )
+
+    def _scored(self, runs: Mapping[str, Sequence[Run]], setting: Setting) -> Compared:
+        groups = {name: _group(name, _each_seed_once(found)) for name, found in runs.items()}
+        task = task_of(list(groups.values()), METRIC)
+        scores = {name: Scored(one, task, seed=0) for name, one in groups.items()}
+        return Compared(task, scores, setting, self.crowded)
+
+    def _settings(self, arm: str, task: str) -> dict[Setting, list[Run]]:
+        study, _, name = arm.partition("/")
+        return self.known.get((study, task, name), {})
+
+
+def gather(folders: Sequence[Path]) -> list[Run]:
+    """All runs inside these folders that can be judged; folders without any are no error."""
+    found = []
+    for folder in folders:
+        if any(folder.rglob("metrics.csv")):
+            found += curves.metrics_files([folder])
+    files = [file for file in dict.fromkeys(found) if _readable(file)]
+    return grouping.find(files) if files else []
+
+
+Asked = list[tuple[Setting, dict[str, Any]]]
+"""The recipes that an arm may have, and what to say of each."""
+
+
+def _may_be(run: Run, arm: Arm, varied: set[str]) -> bool:
+    """Whether a look at a run's task and at what the study is about does not rule the arm out."""
+    settings = run.settings
+    if settings is None or run.card["task"] != arm.task or settings["reward"] != arm.reward:
+        return False
+    own = all(settings[name] == value for name, value in arm.changes.items() if name in varied)
+    return own and run.card["recipe"] in recipes.NAMES
+
+
+def _setting(run: Run, asked: Asked, varied: set[str]) -> Setting | None:
+    """In what a run differs from an arm; None if it is not that arm.
+
+    What the arms of a study differ in must be the arm's own. All else may be otherwise: that is the setting.
+    """
+    settings, found = run.settings or {}, []
+    for words, recipe in asked:
+        others = [name for name in recipe if name not in NEVER_A_METHOD and settings[name] != recipe[name]]
+        if not set(others) & varied:
+            found.append((*words, *(_said(name, settings[name]) for name in others)))
+    return min(found, key=len, default=None)
+
+
+def _asked(arm: Arm, recipe: str) -> Asked:
+    """The arm's recipe, and how it is on a machine without an accelerator."""
+    whole = recipes.recipe(arm.task, recipe, **arm.changes)
+    words: Setting = (f"recipe {recipe}",) if recipe != arm.recipe else ()
+    found: Asked = [(words, dataclasses.asdict(whole))]
+    if recipe == "gobi":
+        small = recipes.compact(recipes.recipe(arm.task, recipe), **arm.changes)
+        found.append(((*words, "compact networks"), dataclasses.asdict(small)))
+    return found
+
+
+def _varied(study: Study) -> set[str]:
+    """The fields of a recipe that a study is about."""
+    names = {name for arm in study.arms for name in arm.changes}
+    return {name for name in names if len({repr(arm.changes.get(name)) for arm in study.arms}) > 1}
+
+
+def _said(name: str, value: Any) -> str:
+    return f"{millions(value)}{FRAMES}" if name == "frames" else f"{name}={value}"
+
+
+def _group(name: str, runs: Sequence[Run]) -> Group:
+    method = Method(*runs[0].base, (), _bare(name))
+    return Group(runs[0].card["task"], method, tuple(runs), grouping.curves_of(runs, METRIC))
+
+
+def _each_seed_once(runs: Sequence[Run]) -> list[Run]:
+    """Runs that have no seed in common: of the same run made twice, the finished or else the longer one."""
+    kept: list[Run] = []
+    order = sorted(runs, key=lambda run: (not run.card.get("finished"), -run.columns["frames"].max()))
+    for run in order:
+        if not any(set(run.seeds) & set(other.seeds) for other in kept):
+            kept.append(run)
+    return kept
+
+
+def _crowded(runs: Sequence[Run]) -> frozenset[Path]:
+    """Runs during which another of them was going on, on a device of the same kind."""
+    times = [(run, *_time(run)) for run in runs if run.card.get("started")]
+    return frozenset(
+        run.folder
+        for run, begun, ended in times
+        for other, earlier, later in times
+        if other is not run
+        and other.card.get("device") == run.card.get("device")
+        and begun < later
+        and earlier < ended
+    )
+
+
+def _time(run: Run) -> tuple[datetime.datetime, datetime.datetime]:
+    """When a run began and ended, as far as its card tells."""
+    begun = datetime.datetime.fromisoformat(run.card["started"])
+    if run.card.get("finished"):
+        return begun, datetime.datetime.fromisoformat(run.card["finished"])
+    return begun, begun + datetime.timedelta(seconds=float(run.card.get("seconds", 0.0)))
+
+
+def _readable(file: Path) -> bool:
+    """Whether there are rows yet, and a card."""
+    with file.open() as lines:
+        return (
+            sum(1 for _, _ in zip(lines, range(2), strict=False)) == 2
+            and (file.parent / "card.json").is_file()
+        )
+
+
+def _bare(arm: str) -> str:
+    return arm.rpartition("/")[2]
+
+
+def _short(task: str) -> str:
+    return bare(task).removesuffix("-v0")
+
+
+def _told(missing: Sequence[tuple[str, str]]) -> str:
+    """No runs of these arms, arms that miss the same tasks together."""
+    tasks: dict[str, tuple[str, ...]] = {}
+    for arm, task in missing:
+        tasks[_bare(arm)] = (*tasks.get(_bare(arm), ()), _short(task))
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for arm, where in tasks.items():
+        alike.setdefault(tuple(dict.fromkeys(where)), []).append(arm)
+    parts = [f"{_listed(arms)} on {_listed(where)}" for where, arms in alike.items()]
+    return f"no runs of {'; '.join(parts)}"
+
+
+def _listed(words: Iterable[str]) -> str:
+    *most, last = words
+    return f"{', '.join(most)} and {last}" if most else last

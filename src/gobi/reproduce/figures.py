@@ -1,0 +1,173 @@
+"""The figures that studies end in: learning curves, exactness against frames, time, maps side by side."""
+
+from __future__ import annotations
+
+import io
+import math
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gobi.analysis.drawing import DASHES, LIGHT
+from gobi.analysis.grouping import Run
+from gobi.analysis.scores import Scored
+from gobi.errors import require
+from gobi.reproduce import measured
+from gobi.reproduce.evidence import Compared
+
+Exact = Callable[[Run, int], float | None]
+"""How exactly the world of a run and a seed predicts."""
+
+ACROSS = 4
+"""Panels in a row."""
+LETTERS = 10
+"""Of a title, to an inch."""
+
+
+def curves(title: str, found: Sequence[Compared]) -> bytes:
+    """Learning curves, a panel for each task: mean, 95 % bootstrap band, each seed thin; as PNG."""
+    arms = list(dict.fromkeys(_label(one, arm) for one in found for arm in one.arms))
+    across = min(ACROSS, len(found))
+    figure, axes = _figure(math.ceil(len(found) / across), across, len(arms))
+    for axis, one in zip(axes, found, strict=False):
+        for arm, scored in one.arms.items():
+            _draw_curve(axis, scored, arms.index(_label(one, arm)))
+        _dress(axis, one)
+    for place, axis in enumerate(axes):
+        if place >= len(found):
+            axis.set_axis_off()
+        elif place % across == 0:
+            axis.set_ylabel("return")
+    _legend(figure, arms)
+    figure.suptitle(textwrap.fill(title, LETTERS * round(figure.get_figwidth())), fontsize=12)
+    return _png(figure)
+
+
+def accuracy(found: Compared) -> bytes:
+    """How exactly the world predicts against the frames to the threshold: a point for each seed."""
+    arms = list(found.arms)
+    figure, (before, during) = _figure(1, 2, len(arms))
+    kinds = (
+        (before, measured.exact_before, "before"),
+        (during, measured.exact_while_training, "while training"),
+    )
+    for axis, exact, when in kinds:
+        for number, arm in enumerate(arms):
+            _draw_seeds(axis, exact, found[arm], number)
+        if not axis.lines:
+            axis.text(0.5, 0.5, "not recorded", ha="center", color="0.45", transform=axis.transAxes)
+        # The margins of the axis would reach beyond what a share can be.
+        axis.set_xlim(left=max(0.0, axis.get_xlim()[0]), right=min(101.0, axis.get_xlim()[1]))
+        axis.set_xlabel(f"views predicted exactly {when}, %")
+        axis.set_ylim(0, 1.06 * found.task.horizon / 1e6)
+        _plain(axis)
+    before.set_ylabel(f"million frames to a return of {found.task.threshold or 0:.2f}")
+    _legend(figure, [_label(found, arm) for arm in arms], points=True)
+    figure.suptitle(f"{found.where}; hollow: not there by the end", fontsize=11)
+    return _png(figure)
+
+
+def wallclock(found: Compared) -> bytes:
+    """Seconds of each arm: the pace, and what compiling and pre-training add to it over the whole run."""
+    figure = require("matplotlib.figure", extra="plot").Figure(figsize=(6.4, 2.6), layout="constrained")
+    axis = figure.subplots()
+    for number, arm in enumerate(found.arms):
+        run = found[arm].group.runs[0]
+        time = measured.clock(run)
+        steady = time.per_million * float(run.columns["frames"].max()) / 1e6
+        left = 0.0
+        parts = steady, max(0.0, time.training - steady), time.pretraining or 0.0
+        for seconds, shade, name in zip(
+            parts, (1.0, 0.55, 0.25), ("training", "compiling", "pre-training"), strict=True
+        ):
+            label = name if number == 0 else None
+            axis.barh(number, seconds, left=left, color=LIGHT[0], alpha=shade, label=label)
+            left += seconds
+    axis.set_yticks(range(len(found.arms)), [_label(found, arm) for arm in found.arms])
+    axis.invert_yaxis()
+    axis.set_xlabel(f"seconds, {measured.clocks(found, list(found.arms))[0].machine}")
+    axis.set_title(found.where, fontsize=11)
+    axis.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    return _png(figure)
+
+
+def _figure(down: int, across: int, arms: int) -> tuple[Any, list[Any]]:
+    # Not pyplot: it would look for a display, and keep every figure.
+    make = require("matplotlib.figure", extra="plot").Figure
+    width = 3.4 * across if across > 1 else 5.6
+    figure = make(figsize=(width, 2.9 * down + 0.5 + 0.25 * math.ceil(arms / 4)), layout="constrained")
+    axes = list(figure.subplots(down, across, squeeze=False).flat)
+    return figure, axes
+
+
+def _draw_curve(axis: Any, scored: Scored, number: int) -> None:
+    line, colour = scored.line(), LIGHT[number % len(LIGHT)]
+    for one in line.seeds:
+        axis.plot(line.frames / 1e6, one, color=colour, linewidth=0.4, alpha=0.35)
+    if line.low is not None:
+        axis.fill_between(line.frames / 1e6, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
+    axis.plot(line.frames / 1e6, line.middle, color=colour, linewidth=1.6, linestyle=_dash(number))
+
+
+def _draw_seeds(axis: Any, exact: Exact, scored: Scored, number: int) -> None:
+    colour = LIGHT[number % len(LIGHT)]
+    seeds = [(run, seed) for run in scored.group.runs for seed in run.seeds]
+    for (run, seed), time, solved in zip(seeds, scored.times, scored.solved, strict=True):
+        share = exact(run, seed)
+        if share is None:
+            continue
+        face = colour if solved else "none"
+        axis.plot(
+            100 * share, time / 1e6, "o" if solved else "^", markersize=6, color=colour, markerfacecolor=face
+        )
+
+
+def _dress(axis: Any, one: Compared) -> None:
+    if one.task.threshold is not None:
+        axis.axhline(one.task.threshold, color="0.45", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+    axis.set_xlim(0, one.task.horizon / 1e6)
+    # Never so narrow that the noise of a run that learns nothing looks like progress.
+    axis.set_ylim(0, max(0.1, 1.08 * (one.task.best or 1.0)))
+    axis.set_title(one.where, fontsize=10)
+    axis.set_xlabel("million frames, pre-training included", fontsize=8)
+    _plain(axis)
+
+
+def _plain(axis: Any) -> None:
+    axis.grid(color="0.92", linewidth=0.8)
+    axis.set_axisbelow(True)
+    axis.tick_params(labelsize=8)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _legend(figure: Any, arms: Sequence[str], points: bool = False) -> None:
+    line = require("matplotlib.lines", extra="plot").Line2D
+    handles = [
+        line(
+            [],
+            [],
+            color=LIGHT[number % len(LIGHT)],
+            linestyle="" if points else _dash(number),
+            marker="o" if points else "",
+            label=name,
+        )
+        for number, name in enumerate(arms)
+    ]
+    across = 4 if figure.get_figwidth() < 8 else 8
+    figure.legend(handles=handles, loc="outside lower center", ncols=across, frameon=False, fontsize=9)
+
+
+def _dash(number: int) -> Any:
+    dash = DASHES[number % len(DASHES)]
+    return (0, tuple(float(part) / 2 for part in dash.split())) if dash else "solid"
+
+
+def _label(found: Compared, arm: str) -> str:
+    return found[arm].group.method.label
+
+
+def _png(figure: Any) -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=140)
+    return file.getvalue()

@@ -1,0 +1,177 @@
+"""What came of a search over two settings: for each method a table, kept and drawn, and its best cell."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from gobi.analysis import grouping, statistics
+from gobi.analysis.comparison import millions, task_of
+from gobi.analysis.grouping import Group, Method
+from gobi.errors import require
+from gobi.reproduce.study import Arm
+
+METRIC = "return"
+SCORES = (
+    "seeds", "area", "lowest_area", "highest_area", "solved", "frames_to_return", "wanted_return", "frames",
+    "best", "run",
+)  # fmt: skip
+"""The columns of the CSV file after task, method and the two settings."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Score:
+    """What came of the runs of one cell.
+
+    arm:        the arm, which knows its cell.
+    folder:     where its runs lie.
+    area:       the mean return over the common frames, of each seed: what cells are ranked by.
+    solved:     the share of the seeds that reached the threshold.
+    frames:     the mean frames until they did; a seed that did not counts with all it had.
+    threshold:  a share of the best return known; None where none is known.
+    horizon:    the common frames.
+    """
+
+    arm: Arm
+    folder: Path
+    area: Float64[np.ndarray, " seeds"]
+    solved: float | None
+    frames: float | None
+    threshold: float | None
+    horizon: float
+
+    @property
+    def mean(self) -> float:
+        """The mean area over seeds."""
+        return float(np.mean(self.area))
+
+    @property
+    def reached(self) -> str:
+        """When the threshold was, for people."""
+        if self.frames is None or self.solved is None:
+            return "-"
+        if not self.solved:
+            return "never"
+        return f"{'> ' if self.solved < 1 else ''}{millions(self.frames)}"
+
+
+def scores(runs: Sequence[tuple[Arm, Path]]) -> list[Score]:
+    """The cells of a search, from arms and the folders of their runs; all up to the frames in common."""
+    found = []
+    for task in dict.fromkeys(arm.task for arm, _ in runs):
+        groups = [(arm, folder, _group(arm, folder)) for arm, folder in runs if arm.task == task]
+        measured = task_of([group for *_, group in groups], METRIC)
+        found += [_score(*one, measured.threshold, measured.horizon) for one in groups]
+    return found
+
+
+def best(found: Sequence[Score]) -> list[Score]:
+    """The cell with the largest area, of each task and method."""
+    tables = dict.fromkeys(_table(score) for score in found)
+    return [max((one for one in found if _table(one) == table), key=lambda one: one.mean) for table in tables]
+
+
+def to_csv(found: Sequence[Score], axes: Sequence[str]) -> str:
+    """One line for each cell; the two settings have the axes' names."""
+    text, chosen = io.StringIO(), best(found)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["task", "method", *axes, *SCORES])
+    for one in found:
+        cell = one.arm.cell
+        assert cell is not None
+        areas = [f"{value:.5f}" for value in (one.mean, one.area.min(), one.area.max())]
+        measured = one.solved, one.frames, one.threshold
+        reached = ["" if value is None else f"{value:.6g}" for value in measured]
+        end = [f"{one.horizon:.0f}", int(one in chosen), one.folder.name]
+        writer.writerow(
+            [one.arm.task, cell.method, cell.row, cell.column, len(one.area), *areas, *reached, *end]
+        )
+    return text.getvalue()
+
+
+def draw(path: Path, found: Sequence[Score], axes: Sequence[str]) -> None:
+    """A table for each method, one colour scale for all; the best cell of each is framed."""
+    pyplot = require("matplotlib.pyplot", extra="plot")
+    tables, chosen = list(dict.fromkeys(_table(score) for score in found)), best(found)
+    areas = [score.mean for score in found]
+    wide = min(len(tables), 3)
+    high = -(-len(tables) // wide)
+    figure, places = pyplot.subplots(
+        high, wide, figsize=(4.2 * wide, 3.9 * high), squeeze=False, layout="constrained"
+    )
+    shown = None
+    for axis, table in zip(places.flat, tables, strict=False):
+        members = [score for score in found if _table(score) == table]
+        shown = _draw_table(axis, members, (min(areas), max(areas)), axes)
+        axis.set_title(f"{table[1]}, {table[0].removeprefix('MiniGrid-')}", fontsize=10)
+        rows, columns = _headings(members)
+        for one in (score for score in chosen if score in members):
+            assert one.arm.cell is not None
+            at = columns.index(one.arm.cell.column) - 0.5, rows.index(one.arm.cell.row) - 0.5
+            axis.add_patch(pyplot.Rectangle(at, 1, 1, fill=False, edgecolor="#d55e00", linewidth=3))
+    for axis in list(places.flat)[len(tables) :]:
+        axis.set_axis_off()
+    known = sorted({score.threshold for score in found if score.threshold})
+    wanted = ", ".join(f"{one:.2f}" for one in known)
+    below = f"; below it, the frames until the return was {wanted}" if wanted else ""
+    figure.suptitle(f"mean return over all frames{below}; framed, the best of each method", fontsize=10)
+    figure.colorbar(shown, ax=places, label="mean return over all frames", shrink=0.8)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def _draw_table(axis: Any, members: Sequence[Score], span: tuple[float, float], axes: Sequence[str]) -> Any:
+    rows, columns = _headings(members)
+    values = np.full((len(rows), len(columns)), np.nan)
+    for score in members:
+        cell = score.arm.cell
+        assert cell is not None
+        place = rows.index(cell.row), columns.index(cell.column)
+        values[place] = score.mean
+        pale = score.mean > (span[0] + span[1]) / 2
+        colour = "black" if pale else "white"
+        axis.text(
+            *place[::-1],
+            f"{score.mean:.3f}\n{score.reached}",
+            ha="center",
+            va="center",
+            fontsize=8,
+            color=colour,
+        )
+    axis.set_xticks(range(len(columns)), columns, fontsize=8)
+    axis.set_yticks(range(len(rows)), rows, fontsize=8)
+    axis.set_ylabel(axes[0], fontsize=9)
+    axis.set_xlabel(axes[1], fontsize=9)
+    return axis.imshow(values, cmap="cividis", vmin=span[0], vmax=span[1], aspect="auto")
+
+
+def _headings(members: Sequence[Score]) -> tuple[list[str], list[str]]:
+    cells = [score.arm.cell for score in members if score.arm.cell is not None]
+    return list(dict.fromkeys(cell.row for cell in cells)), list(dict.fromkeys(cell.column for cell in cells))
+
+
+def _table(score: Score) -> tuple[str, str]:
+    assert score.arm.cell is not None
+    return score.arm.task, score.arm.cell.method
+
+
+def _group(arm: Arm, folder: Path) -> Group:
+    (run,) = grouping.find([folder])
+    return Group(arm.task, Method(*run.base, (), arm.name), (run,), grouping.curves_of([run], METRIC))
+
+
+def _score(arm: Arm, folder: Path, group: Group, threshold: float | None, horizon: float) -> Score:
+    area = np.array([statistics.area_under_curve(one.frames, one.values, horizon) for one in group.curves])
+    if threshold is None:
+        return Score(arm, folder, area, None, None, None, horizon)
+    reached = [statistics.first_reached(one.frames, one.values, threshold, horizon) for one in group.curves]
+    times, solved = np.array([time for time, _ in reached]), np.array([yes for _, yes in reached])
+    frames, _ = statistics.restricted_mean(times, solved, horizon)
+    return Score(arm, folder, area, float(solved.mean()), frames, threshold, horizon)

@@ -1,0 +1,206 @@
+"""How claims are judged from all the runs there are: which arms are set against each other, and by what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gobi.analysis.grouping import Run
+from gobi.reproduce import illustration, measured, verdicts
+from gobi.reproduce.evidence import Compared, Evidence, NotRun
+from gobi.reproduce.verdicts import MARGIN, Verdict
+
+Judge = Callable[[Evidence], Verdict]
+
+
+def each(*judges: Judge) -> Judge:
+    """All of them; what was not run is told at the end."""
+
+    def judge(evidence: Evidence) -> Verdict:
+        found, missing = [], []
+        for one in judges:
+            try:
+                found.append(one(evidence))
+            except NotRun as error:
+                if not error.missing:
+                    found.append(Verdict("not run", str(error)))
+                missing += error.missing
+        if not found:
+            raise NotRun(missing=missing)
+        return verdicts.both(
+            [*found, *([Verdict("not run", str(NotRun(missing=missing)))] if missing else [])]
+        )
+
+    return judge
+
+
+def pair(judge: Callable[..., Verdict], task: str, first: str, second: str, *more: Any) -> Judge:
+    """What a function of `verdicts` or `measured` says of two arms on a task, each named STUDY/ARM."""
+    return lambda evidence: judge(evidence.compared(task, first, second), first, second, *more)
+
+
+def sooner(tasks: Sequence[str], first: str, *others: str) -> Judge:
+    """One arm gets there before each of the others, on each of the tasks."""
+    return each(*(pair(verdicts.sooner, task, first, other) for task in tasks for other in others))
+
+
+def alike(task: str, *arms: str) -> Judge:
+    """Arms take equally many frames."""
+    return lambda evidence: verdicts.alike(evidence.compared(task, *arms), arms)
+
+
+def solves(task: str, arm: str) -> Judge:
+    """Every seed of an arm gets to the threshold."""
+    return lambda evidence: verdicts.all_solve(evidence.compared(task, arm), arm)
+
+
+def fails(tasks: Sequence[str], *arms: str) -> Judge:
+    """Most seeds of the arms fail, on as many of these tasks as were run."""
+
+    def judge(evidence: Evidence) -> Verdict:
+        found: list[tuple[Compared, str]] = []
+        for task in tasks:
+            for arm in arms:
+                try:
+                    found.append((evidence.compared(task, arm), arm))
+                except NotRun:
+                    continue
+        if not found:
+            study, _, arm = arms[0].partition("/")
+            raise NotRun(f"no runs of {arm}" if len(arms) == 1 else f"no runs of the study {study}")
+        return verdicts.mostly_fail(found)
+
+    return judge
+
+
+def sooner_than_all(tasks: Sequence[str], first: str, others: Sequence[str]) -> Judge:
+    """The same as `sooner`, told in as few words as many tasks and arms allow."""
+
+    def judge(evidence: Evidence) -> Verdict:
+        found: list[Verdict] = []
+        for other in others:
+            by: dict[str, list[str]] = {"held": [], "not held": [], "undecided": []}
+            for task in tasks:
+                try:
+                    outcome = pair(verdicts.sooner, task, first, other)(evidence).outcome
+                except NotRun:
+                    continue
+                by[outcome].append(_short(task))
+                found.append(Verdict(outcome, _against(other, by, len(tasks))))
+        if not found:
+            raise NotRun(f"no task has both {_bare(first)} and one of {', '.join(map(_bare, others))}")
+        outcome = verdicts.both(found).outcome
+        if outcome == "held" and len(found) < len(tasks) * len(others):
+            outcome = "undecided"
+        last = {told.because.partition(":")[0]: told.because for told in found}
+        unmet = [_bare(other) for other in others if _bare(other) not in last]
+        return Verdict(outcome, "; ".join([*last.values(), *[f"{name}: not run" for name in unmet]]))
+
+    return judge
+
+
+def _against(other: str, by: dict[str, list[str]], tasks: int) -> str:
+    words = {"held": "sooner on", "not held": "later on", "undecided": "open on"}
+    parts = [
+        f"{words[key]} {', '.join(names) if len(names) < tasks else f'all {tasks} tasks'}"
+        for key, names in by.items()
+        if names
+    ]
+    left = tasks - sum(map(len, by.values()))
+    return f"{_bare(other)}: {', '.join([*parts, *[f'{left} tasks not run'] * bool(left)])}"
+
+
+def saves_more(on: str, than: str, slow: str, fast: str) -> Judge:
+    """The slow arm takes more times the frames of the fast one on a task than on another."""
+
+    def judge(evidence: Evidence) -> Verdict:
+        ratios = []
+        for task in (on, than):
+            found = evidence.compared(task, slow, fast)
+            ratios.append(verdicts.times_ratio(found[slow], found[fast]))
+        (much, low, high), (little, least, most) = ratios
+        names = [_bare(name) for name in (slow, fast)]
+        told = (
+            f"{names[0]} takes {much:.2f} times the frames of {names[1]} on {_short(on)}, "
+            f"{little:.2f} on {_short(than)}"
+        )
+        if low is None or high is None or least is None or most is None:
+            return Verdict("undecided", f"too few seeds: {told}")
+        told += f" (95 %: {low:.2f} to {high:.2f}, {least:.2f} to {most:.2f})"
+        return Verdict("held" if low > most else "not held" if high < least else "undecided", told)
+
+    return judge
+
+
+def goes_less(
+    place: str, task: str, arm: tuple[str, Sequence[int]], other: tuple[str, Sequence[int]]
+) -> Judge:
+    """The agents of one arm go less to a kind of place, at all of its stages, than those of another.
+
+    place:  see `analysis.places`.
+    arm:    its name, and frames of stages; so is `other`, of which the largest share counts.
+    """
+
+    def judge(evidence: Evidence) -> Verdict:
+        found = evidence.compared(task, arm[0], other[0])
+        shares, told = [], []
+        for name, stages in (arm, other):
+            known = [_visits(evidence.of(task, name, found.setting), place, at) for at in stages]
+            if None in known:
+                raise NotRun(f"no heatmap of {_bare(name)} on {_short(task)} with {place}")
+            shares.append([share for share in known if share is not None])
+            at = ", ".join(
+                f"{share:.0%} at {stage / 1e6:g}M" for share, stage in zip(shares[-1], stages, strict=True)
+            )
+            told.append(f"{_bare(name)} {at}")
+        words = (
+            f"share of visits in {place.replace('_', ' ')}: {'; '.join(told)} (one seed each; {found.where})"
+        )
+        if max(shares[0]) * MARGIN < max(shares[1]):
+            return Verdict("held", words)
+        return Verdict("not held" if max(shares[0]) >= max(shares[1]) else "undecided", words)
+
+    return judge
+
+
+def on_each(tasks: Sequence[str], arm: str, judge: Callable[..., Verdict], *more: Any) -> Judge:
+    """What a function of `measured` says of an arm's runs as the study asks for them, one of each task."""
+
+    def judged(evidence: Evidence) -> Verdict:
+        runs = [found[0] for task in tasks if (found := evidence.of(task, arm))]
+        if not runs:
+            raise NotRun(f"no runs of {_bare(arm)}")
+        return judge(runs, *more)
+
+    return judged
+
+
+def planned(evidence: Evidence) -> Verdict:
+    """The appendix's example, by exact planning: growth takes one move, to the centre; R2's more."""
+    del evidence
+    growth, grew = illustration.plan(illustration.growth), illustration.plan(illustration.grew)
+    told = f"paid by growth the best plan has {len(growth.gains)} move, paid for growing {len(grew.gains)}"
+    right = growth.path[1:] == (illustration.CENTRE,) and len(grew.gains) > 1
+    return Verdict("held" if right else "not held", told)
+
+
+def missing(what: str) -> Judge:
+    """Nothing here can test it."""
+
+    def judge(evidence: Evidence) -> Verdict:
+        raise NotRun(what)
+
+    return judge
+
+
+def _visits(runs: Sequence[Run], place: str, at: int) -> float | None:
+    known = [found for run in runs if (found := measured.visits(run, place, at)) is not None]
+    return known[0][0] if known else None
+
+
+def _bare(arm: str) -> str:
+    return arm.rpartition("/")[2]
+
+
+def _short(task: str) -> str:
+    return task.removeprefix("MiniGrid-").removeprefix("gobi/").removesuffix("-v0")

@@ -1,0 +1,189 @@
+"""What runs left beside their curves: how long they took, how right their models were, where agents went."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gobi.analysis import statistics
+from gobi.analysis.grouping import Run
+from gobi.reproduce.evidence import Compared
+from gobi.reproduce.verdicts import MARGIN, Outcome, Verdict
+
+ALREADY_LONGER = 1.05
+"""A run takes longer than another if it does by this factor: less is the noise of a machine."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Clock:
+    """How long the first of an arm's runs took.
+
+    per_million:  seconds of training for a million frames of each seed, compiling not included.
+    training:     seconds of all of it, compiling included, as the card has it.
+    pretraining:  seconds before it; None if that was not recorded.
+    machine:      what it ran on, with how many seeds.
+    alone:        whether it had the machine to itself.
+    """
+
+    per_million: float
+    training: float
+    pretraining: float | None
+    machine: str
+    alone: bool
+
+
+def clock(run: Run, crowded: frozenset[Path] = frozenset()) -> Clock:
+    """The times of a run. The first of its rows includes compiling, so the pace is taken from there on."""
+    mine = run.columns["seed"] == run.seeds[0]
+    frames, seconds = run.columns["frames"][mine], run.columns["seconds"][mine]
+    rows = len(frames) > 1
+    pace = (seconds[-1] - seconds[0]) / (frames[-1] - frames[0]) if rows else seconds[-1] / frames[-1]
+    count = len(run.seeds)
+    return Clock(
+        per_million=float(pace * 1e6),
+        training=float(seconds[-1]),
+        pretraining=run.card.get("pretraining_seconds"),
+        machine=f"{run.card.get('device')}, {count} seed{'s' * (count > 1)}",
+        alone=not run.card.get("beside") and run.folder not in crowded,
+    )
+
+
+def clocks(found: Compared, arms: Sequence[str]) -> list[Clock]:
+    """The clocks of arms, each by its first run."""
+    return [clock(found[arm].group.runs[0], found.crowded) for arm in arms]
+
+
+def takes_times_as_long(found: Compared, slow: str, fast: str, claimed: float) -> Verdict:
+    """Whether one arm takes about so many times the wall-clock of another for the same number of frames."""
+    a, b = clocks(found, (slow, fast))
+    names = [found[arm].group.method.label for arm in (slow, fast)]
+    ratio = a.per_million / b.per_million
+    told = (
+        f"{names[0]} takes {ratio:.2f} times as long as {names[1]}, the paper: {claimed:g} "
+        f"({a.per_million:.1f} and {b.per_million:.1f} seconds per million frames"
+        f"{_with_start(a, b)}; {found.where})"
+    )
+    if unequal := _unequal(a, b):
+        return Verdict("undecided", f"{unequal}: {told}")
+    near = claimed / MARGIN < ratio < claimed * MARGIN
+    return Verdict("held" if near else "not held", told)
+
+
+def _unequal(a: Clock, b: Clock) -> str:
+    """Why two clocks cannot be compared; empty if they can."""
+    if a.machine != b.machine:
+        return f"not on equal terms ({a.machine}; {b.machine})"
+    return "" if a.alone and b.alone else "other runs shared the machine at the time"
+
+
+def _with_start(a: Clock, b: Clock) -> str:
+    """The ratio when all that comes before training counts too."""
+    whole = f"; with compiling {a.training / b.training:.2f}"
+    if a.pretraining is None or b.pretraining is None:
+        return whole
+    both = (a.training + a.pretraining) / (b.training + b.pretraining)
+    return f"{whole}, and with pre-training {both:.2f}"
+
+
+def takes_longer(found: Compared, slow: str, fast: str) -> Verdict:
+    """Whether one arm takes longer than another for the same number of frames."""
+    a, b = clocks(found, (slow, fast))
+    names = [found[arm].group.method.label for arm in (slow, fast)]
+    told = f"{names[0]} takes {a.per_million / b.per_million:.2f} times as long as {names[1]} ({found.where})"
+    if unequal := _unequal(a, b):
+        return Verdict("undecided", f"{unequal}: {told}")
+    return Verdict("held" if a.per_million > ALREADY_LONGER * b.per_million else "not held", told)
+
+
+def exact_before(run: Run, seed: int | None = None) -> float | None:
+    """The share of views that the pre-trained model predicts on other levels; all seeds share the model."""
+    del seed
+    known = report(run)
+    return float(known["total"]["exact"]) if known else None
+
+
+def exact_while_training(run: Run, seed: int | None = None) -> float | None:
+    """The same of the views met while training: the mean over all of it, of one seed or of all."""
+    if "world_exact" not in run.columns:
+        return None
+    shares = run.columns["world_exact"]
+    if seed is not None:
+        shares = shares[run.columns["seed"] == seed]
+    return float(np.nanmean(shares)) if np.isfinite(shares).any() else None
+
+
+def report(run: Run) -> dict[str, Any] | None:
+    """The report of the run's pre-trained model, if it is there."""
+    try:
+        found = json.loads((run.folder / "world_report.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and "total" in found else None
+
+
+def doors_are_not_foreseen(runs: Sequence[Run]) -> Verdict:
+    """Whether most views after a toggle that changes something are not predicted exactly."""
+    told, outcomes = [], []
+    for run in runs:
+        known = report(run)
+        rows = [row for row in (known or {}).get("actions", ()) if row["action"] == "toggle"]
+        if not rows or not rows[0]["changing"] or math.isnan(rows[0]["changing_exact"]):
+            continue
+        share, trials = rows[0]["changing_exact"], rows[0]["changing"]
+        low, high = statistics.wilson(share, trials)
+        outcomes.append("held" if high < 0.5 else "not held" if low > 0.5 else "undecided")
+        told.append(f"{_name(run)} {share:.0%} of {trials}")
+    if not told:
+        return Verdict("not run", "no report of a pre-trained model")
+    text = f"views after a toggle that changed something predicted exactly: {', '.join(told)}"
+    return Verdict(_by_all(outcomes), text)
+
+
+def about_so_many_pairs(runs: Sequence[Run], claimed: int) -> Verdict:
+    """Whether random play has about so many different pairs of panorama and action."""
+    known = {_name(run): run.card["pretraining_pairs"] for run in runs if run.card.get("pretraining_pairs")}
+    if not known:
+        return Verdict("not run", "no card tells how many")
+    outcomes = [
+        "held" if claimed / MARGIN < count < claimed * MARGIN else "not held" for count in known.values()
+    ]
+    told = ", ".join(f"{name} {count:,}" for name, count in known.items())
+    return Verdict(
+        _by_all(outcomes), f"different pairs of panorama and action: {told}; the paper: {claimed:,}"
+    )
+
+
+def visits(run: Run, place: str, at: int) -> tuple[float, float] | None:
+    """Where the agent went at the stage nearest to so many frames, from the heatmap's table.
+
+    Returns the share of its visits that fell on a kind of place, and that place's share of the cells.
+    """
+    try:
+        with (run.folder / "heatmap.csv").open() as file:
+            rows = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
+    except (OSError, ValueError):
+        return None
+    rows = [row for row in rows if row.get(f"cells_in_{place}", 0) > 0]
+    if not rows:
+        return None
+    nearest = min((row["frames"] for row in rows), key=lambda frames: abs(frames - at))
+    chosen = [row for row in rows if row["frames"] == nearest]
+    shares = [np.mean([row[f"{what}_in_{place}"] for row in chosen]) for what in ("visits", "cells")]
+    return float(shares[0]), float(shares[1])
+
+
+def _by_all(outcomes: Sequence[str]) -> Outcome:
+    if set(outcomes) == {"held"}:
+        return "held"
+    return "not held" if set(outcomes) == {"not held"} else "undecided"
+
+
+def _name(run: Run) -> str:
+    return str(run.card["task"]).removeprefix("MiniGrid-").removeprefix("gobi/").removesuffix("-v0")

@@ -1,0 +1,95 @@
+"""How long training should take here: judged by earlier runs on this device, or by others' elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from gobi.training.folder import Run
+
+H200 = {1: 152_743, 4: 307_953, 16: 434_341}
+"""Steps per second of so many agents together, with GoBI and the paper's network: see docs/speed.md."""
+TWO_CORES = 3_300.0
+"""Of all agents together, with GoBI and the compact network on two CPU cores: `gobi train` without a task."""
+COMPILING = 30.0
+"""Seconds until a pack makes its first step."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Earlier:
+    """How fast a finished run was.
+
+    reward, network:   what it was trained with.
+    agents:            how many there were side by side in its process.
+    steps_per_second:  of all of them together.
+    """
+
+    reward: str
+    network: str
+    agents: int
+    steps_per_second: float
+
+
+def earlier(folder: Path) -> list[Earlier]:
+    """The runs within a folder that were trained on a device like this one, by their cards."""
+    here, found = jax.devices()[0].device_kind, []
+    for file in sorted(folder.rglob("card.json")):
+        try:
+            card = json.loads(file.read_bytes())
+            if card["device"] == here and card["frames"] and card["seconds"]:
+                speed = card["frames"] * len(card["seeds"]) / card["seconds"]
+                agents = len(card["seeds"]) + card.get("beside", 0)
+                found.append(Earlier(card["reward"], card["network"], agents, speed))
+        except (ValueError, LookupError, TypeError):
+            # Not a card that one can learn from.
+            continue
+    return found
+
+
+def seconds(packs: Sequence[Sequence[Run]], known: Sequence[Earlier]) -> float:
+    """How long packs should take one after the other, compiling included, what they have done taken off."""
+    return math.fsum(COMPILING + _frames(pack) / _speed(pack, known) for pack in packs)
+
+
+def source(packs: Sequence[Sequence[Run]], known: Sequence[Earlier]) -> str:
+    """Where the guess comes from, in words."""
+    device = jax.devices()[0].device_kind
+    if all(_alike(pack, known) for pack in packs):
+        return f"as fast as earlier runs on this device ({device})"
+    elsewhere = "two CPU cores" if jax.default_backend() == "cpu" else "one H200"
+    return f"as fast as on {elsewhere}; nothing like it has been trained on this device ({device}) yet"
+
+
+def _frames(pack: Sequence[Run]) -> int:
+    """Frames of all agents that are still to come."""
+    left = 0
+    for folder, plan in pack:
+        names = [path.name for path in folder.checkpoints.glob("*") if path.name.isdecimal()]
+        whole = plan.recipe.updates * plan.recipe.frames_per_update
+        left += (whole - max(map(int, names), default=0)) * len(plan.seeds)
+    return left
+
+
+def _speed(pack: Sequence[Run], known: Sequence[Earlier]) -> float:
+    agents = sum(len(plan.seeds) for _, plan in pack)
+    alike = _alike(pack, known)
+    if alike:
+        apart = [abs(math.log(one.agents / agents)) for one in alike]
+        nearest = [one for one, far in zip(alike, apart, strict=True) if far == min(apart)]
+        return float(np.median([one.steps_per_second for one in nearest]))
+    if jax.default_backend() == "cpu":
+        return TWO_CORES
+    return float(np.interp(math.log(agents), [math.log(n) for n in H200], list(H200.values())))
+
+
+def _alike(pack: Sequence[Run], known: Sequence[Earlier]) -> list[Earlier]:
+    """Earlier runs with the same network, of the same reward if there are any."""
+    recipe = pack[0][1].recipe
+    network = [one for one in known if one.network == recipe.network]
+    return [one for one in network if one.reward == recipe.reward] or network

@@ -1,0 +1,189 @@
+"""Whether a claim held: what seeds allow to say, with the numbers that say it.
+
+*Sooner* is about the frames that a seed needs to reach 90 % of the best return known; a seed that never did
+counts as the common end. A claim of a number, or of likeness, holds within a margin of half as much again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float64
+
+from gobi.analysis import statistics
+from gobi.analysis.comparison import millions
+from gobi.analysis.scores import Scored
+from gobi.reproduce.evidence import Compared
+
+Outcome = Literal["held", "not held", "undecided", "not run"]
+
+MARGIN = 1.5
+"""Alike is what differs by less than this factor, with its 95 % interval; so is "about" a number."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """How a claim fared, and why: half a sentence with numbers, or what is missing."""
+
+    outcome: Outcome
+    because: str
+
+    def __str__(self) -> str:
+        return f"{self.outcome}: {self.because}" if self.because else self.outcome
+
+
+def both(verdicts: Sequence[Verdict]) -> Verdict:
+    """Of a claim that has parts: it holds if all do, and fails if one fails."""
+    outcomes = [one.outcome for one in verdicts]
+    told = "; ".join(dict.fromkeys(one.because for one in verdicts if one.outcome != "not run"))
+    if "not held" in outcomes:
+        outcome: Outcome = "not held"
+    elif set(outcomes) == {"held"}:
+        outcome = "held"
+    elif set(outcomes) == {"not run"}:
+        return Verdict("not run", "; ".join(dict.fromkeys(one.because for one in verdicts)))
+    else:
+        outcome = "undecided"
+    missing = "; ".join(dict.fromkeys(one.because for one in verdicts if one.outcome == "not run"))
+    return Verdict(outcome, f"{told}; {missing}" if missing else told)
+
+
+def sooner(found: Compared, first: str, second: str) -> Verdict:
+    """Whether the seeds of one arm get to the threshold in fewer frames than those of another."""
+    one, other = found[first], found[second]
+    value, low, high = times_ratio(one, other)
+    told = f"{reaches([one, other])}: {_times(value, low, high)} the frames ({found.where})"
+    if not (one.solved.any() or other.solved.any()):
+        return Verdict("undecided", f"neither gets there: {told}")
+    _, interval = statistics.probability_of_improvement([-one.times], [-other.times])
+    chance = statistics.chance_of_separation([(len(one.times), len(other.times))])
+    seen = statistics.direction(interval, chance)
+    outcomes: dict[statistics.Direction, Outcome] = {"better": "held", "worse": "not held"}
+    outcome = outcomes.get(seen, "undecided")
+    if seen == "too few seeds":
+        told = f"too few seeds to tell: {told}"
+    if seen == "alike":
+        told = f"cannot be told apart: {told}"
+    return Verdict(outcome, told)
+
+
+def not_sooner(found: Compared, first: str, second: str) -> Verdict:
+    """Whether one arm has no advantage over another: it takes as long, within the margin, or longer."""
+    one, other = found[first], found[second]
+    value, low, high = times_ratio(one, other)
+    told = f"{reaches([one, other])}: {_times(value, low, high)} the frames ({found.where})"
+    if not (one.solved.any() or other.solved.any()) or low is None or high is None:
+        return Verdict("undecided", told)
+    if high < 1 / MARGIN:
+        return Verdict("not held", told)
+    return Verdict("held" if low > 1 / MARGIN else "undecided", told)
+
+
+def alike(found: Compared, arms: Sequence[str]) -> Verdict:
+    """Whether arms take equally many frames, within the margin; none of them has to fail for that."""
+    outcomes: list[Outcome] = []
+    told = f"{reaches([found[arm] for arm in arms])} ({found.where})"
+    for place, first in enumerate(arms):
+        for second in arms[place + 1 :]:
+            one, other = found[first], found[second]
+            _, low, high = times_ratio(one, other)
+            if low is None or high is None:
+                outcomes.append("undecided")
+            elif low > MARGIN or high < 1 / MARGIN:
+                outcomes.append("not held")
+            else:
+                near = low > 1 / MARGIN and high < MARGIN and bool(one.solved.all() and other.solved.all())
+                outcomes.append("held" if near else "undecided")
+    if "not held" in outcomes:
+        return Verdict("not held", told)
+    return Verdict("held" if set(outcomes) == {"held"} else "undecided", told)
+
+
+def times_as_many(found: Compared, slow: str, fast: str, claimed: float) -> Verdict:
+    """Whether one arm needs about so many times the frames of another, or more."""
+    value, low, high = times_ratio(found[slow], found[fast])
+    told = (
+        f"{reaches([found[fast], found[slow]])}: {_times(value, low, high)} the frames, "
+        f"the paper: about {claimed:g} ({found.where})"
+    )
+    if low is None or high is None or not found[fast].solved.any():
+        return Verdict("undecided", told)
+    if low > claimed / MARGIN:
+        return Verdict("held", told)
+    # Seeds of the slow arm that never got there may need any number of frames.
+    return Verdict("not held" if high < claimed / MARGIN and found[slow].solved.all() else "undecided", told)
+
+
+def all_solve(found: Compared, arm: str) -> Verdict:
+    """Whether every seed of an arm gets to the threshold."""
+    one = found[arm]
+    told = f"{reaches([one])} ({found.where})"
+    if one.solved.all():
+        return Verdict("held" if len(one.solved) > 1 else "undecided", told)
+    return Verdict("not held" if found.to_its_end(arm) else "undecided", told)
+
+
+def mostly_fail(parts: Sequence[tuple[Compared, str]]) -> Verdict:
+    """Whether an arm fails on these tasks: most of its seeds never get to the threshold."""
+    solved = np.concatenate([found[arm].solved for found, arm in parts])
+    share = float(solved.mean())
+    low, high = statistics.wilson(share, len(solved))
+    name = parts[0][0][parts[0][1]].group.method.label
+    told = f"{name} gets there in {int(solved.sum())} of {len(solved)} seeds ({_places(parts)})"
+    if high < 0.5:
+        return Verdict("held" if all(found.to_its_end(arm) for found, arm in parts) else "undecided", told)
+    return Verdict("not held" if low > 0.5 else "undecided", told)
+
+
+def times_ratio(one: Scored, other: Scored) -> tuple[float, float | None, float | None]:
+    """How many times the frames of another arm one needs, with its bootstrap interval if there is one."""
+    size = len(one.times)
+
+    def ratio(drawn: Float64[np.ndarray, "*batch n"]) -> Float64[np.ndarray, "*batch"]:
+        return np.asarray(drawn[..., :size].mean(axis=-1) / drawn[..., size:].mean(axis=-1))
+
+    low, high = statistics.bootstrap([one.times, other.times], ratio) or (None, None)
+    return float(one.times.mean() / other.times.mean()), low, high
+
+
+def reaches(arms: Sequence[Scored]) -> str:
+    """When the seeds of arms got to the threshold, of the first and the last of them."""
+    told = [f"{one.group.method.label} {_when(one)}" for one in arms]
+    threshold = arms[0].task.threshold
+    return f"return {threshold:.2f} reached by {', '.join(told)}"
+
+
+def frames_span(one: Scored) -> str:
+    """Frames of the first and of the last seed that got there, in millions; empty if none did."""
+    reached = one.times[one.solved]
+    if not len(reached):
+        return ""
+    low, high = float(reached.min()), float(reached.max())
+    if high < 1e6:
+        return millions(low) if low == high else f"{millions(low)} to {millions(high)}"
+    return f"{low / 1e6:.1f}M" if low == high else f"{low / 1e6:.1f} to {high / 1e6:.1f}M"
+
+
+def _when(one: Scored) -> str:
+    """The same in a sentence, with how many seeds there are and how many failed."""
+    count, solved = len(one.solved), int(one.solved.sum())
+    seeds = f"{count} seed{'s' * (count > 1)}"
+    if solved == count:
+        return f"at {frames_span(one)} frames ({seeds})"
+    by = millions(one.task.horizon)
+    if not solved:
+        return f"in none of {seeds} by {by}"
+    return f"in {solved} of {seeds} by {by} (at {frames_span(one)})"
+
+
+def _times(value: float, low: float | None, high: float | None) -> str:
+    within = f" ({low:.2f} to {high:.2f})" if low is not None and high is not None else ""
+    return f"{value:.2f}{within} times"
+
+
+def _places(parts: Sequence[tuple[Compared, str]]) -> str:
+    names = [found.where for found, _ in parts]
+    return ", ".join(names) if len(names) < 4 else f"{len(names)} tasks"

@@ -1,0 +1,100 @@
+"""The folder of a run: where its files are, what it was asked to do, and whether it has done it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+from gobi.errors import GobiError
+from gobi.training import checkpoints
+from gobi.training.files import disk_errors, to_json, write_whole
+from gobi.training.recipe import Recipe, from_json
+
+
+@dataclasses.dataclass(frozen=True)
+class Folder:
+    """Where the files of a run are."""
+
+    path: Path
+
+    @property
+    def recipe(self) -> Path:
+        """All settings."""
+        return self.path / "recipe.json"
+
+    @property
+    def run(self) -> Path:
+        """The seeds, and whether the run repeats itself bit for bit."""
+        return self.path / "run.json"
+
+    @property
+    def card(self) -> Path:
+        """What one must know to judge the run."""
+        return self.path / "card.json"
+
+    @property
+    def metrics(self) -> Path:
+        """One row per seed and interval."""
+        return self.path / "metrics.csv"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Everything that a run needs to go on."""
+        return self.path / "checkpoints"
+
+    @property
+    def snapshots(self) -> Path:
+        """The first seed's policy along the way."""
+        return self.path / "snapshots"
+
+    @property
+    def board(self) -> Path:
+        """TensorBoard's files."""
+        return self.path / "tensorboard"
+
+    @property
+    def curves(self) -> Path:
+        """The learning curves."""
+        return self.path / "curves.png"
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What a run was asked to do."""
+
+    recipe: Recipe
+    seeds: tuple[int, ...]
+    deterministic: bool = False
+
+
+Run = tuple[Folder, Plan]
+"""Where a run lies, and what it was asked to do."""
+
+
+def begin(folder: Folder, plan: Plan) -> None:
+    """Makes the folder of a new run; refuses one in which there is something."""
+    if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
+        raise GobiError(f"the output folder {folder.path} is already in use: give another --out")
+    with disk_errors(str(folder.path)):
+        folder.path.mkdir(parents=True, exist_ok=True)
+        write_whole(folder.recipe, (plan.recipe.to_json() + "\n").encode())
+        write_whole(folder.run, to_json({"seeds": plan.seeds, "deterministic": plan.deterministic}))
+
+
+def planned(folder: Folder) -> Plan:
+    """What the run in a folder was asked to do."""
+    if not folder.recipe.is_file() or not folder.run.is_file():
+        raise GobiError(f"{folder.path} is not the folder of a run: it has no {folder.recipe.name}")
+    try:
+        asked = json.loads(folder.run.read_text())
+        seeds, deterministic = tuple(asked["seeds"]), asked["deterministic"]
+    except (ValueError, LookupError, TypeError):
+        raise GobiError(f"the file {folder.run} is altered") from None
+    return Plan(from_json(folder.recipe.read_text()), seeds, deterministic)
+
+
+def finished(folder: Folder, plan: Plan) -> bool:
+    """Whether the run has come to its end."""
+    last = checkpoints.latest(folder.checkpoints)
+    return last is not None and checkpoints.facts(last)["updates"] >= plan.recipe.updates

@@ -1,0 +1,183 @@
+"""The record of one run: what it writes while it is trained, and where it stands."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gobi.agents.impala.networks import Policy
+from gobi.errors import GobiError
+from gobi.training import assembly, card, checkpoints, trainer, world_model
+from gobi.training.folder import Folder, Plan
+from gobi.training.metrics import Board, MetricsFile
+from gobi.training.recipe import differences, from_json
+from gobi.training.trainer import Progress, Row, Trainer
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """How a run stands at its end: the last row, and how long it took in all."""
+
+    plan: Plan
+    row: Row
+    frames: int
+    pretraining_frames: int
+    seconds: float
+
+
+class Record:
+    """The files of one run.
+
+    updates:  how many there have been.
+    seconds:  how long they took.
+    grown:    which memories were given more room, in turn.
+    last:     the last row of metrics; None before the first.
+    """
+
+    def __init__(self, folder: Folder, plan: Plan, checkpoint: Path | None):
+        """Where the run stands at a checkpoint; None is its beginning."""
+        self.folder, self.plan, self.recipe = folder, plan, plan.recipe
+        self.checkpoint = checkpoint
+        self.grown: list[list[str]] = []
+        self.updates, self.seconds = 0, 0.0
+        self.last: Row | None = None
+        if checkpoint:
+            self._stand_at(checkpoint)
+
+    @property
+    def frames(self) -> int:
+        """Environment steps of each seed so far."""
+        return self.updates * self.recipe.frames_per_update
+
+    def restored(self, own: Trainer) -> Progress:
+        """What the checkpoint holds; later ones are forgotten."""
+        assert self.checkpoint is not None
+        like = own.shapes(self.plan.seeds, self.grown)
+        checkpoints.forget_after(self.folder.checkpoints, self.frames)
+        return checkpoints.load(self.checkpoint, like)
+
+    def open(self, own: Trainer, policy: Policy, made: world_model.Pretrained | None, beside: int) -> None:
+        """Opens the files to write into.
+
+        policy:  of one agent.
+        beside:  how many agents of other runs there are in the process.
+        """
+        told = self._card(own, policy, made)
+        self.card = dataclasses.replace(told, beside=max(told.beside, beside))
+        self.columns = own.columns
+        self.metrics = MetricsFile(self.folder.metrics, own.columns)
+        self.metrics.truncate_after(self.frames)
+        self.board = None
+        if Board.installed():
+            self.board = Board(self.folder.board, self.plan.seeds, resumed_at=self.frames or None)
+
+    def close(self) -> None:
+        """Closes them."""
+        self.metrics.close()
+        if self.board:
+            self.board.close()
+
+    def check(self, row: Row, frames: int) -> None:
+        """Refuses a row in which something is not a number, and names what can be gone back to."""
+        try:
+            trainer.check_finite(row, self.plan.seeds, frames)
+        except GobiError as error:
+            kept = checkpoints.available(self.folder.checkpoints)
+            good = f"the last good checkpoint is {kept[-1]}" if kept else "there is no checkpoint before that"
+            raise GobiError(f"{error}, in the run {self.folder.path}; {good}") from None
+
+    def log(self, row: Row, took: float) -> None:
+        """Adds the row of an interval that took so many seconds: of a pack's time, the run's share."""
+        self.updates += self.recipe.updates_per_row
+        self.seconds += took
+        self.last = row
+        frames = self.recipe.updates_per_row * self.recipe.frames_per_update * len(self.plan.seeds)
+        values = trainer.logged(row, self.columns) | {
+            "seed": np.array(self.plan.seeds),
+            "frames": self.frames,
+            "seconds": self.seconds,
+            "steps_per_second": frames / took,
+        }
+        self.metrics.append(values)
+        if self.board:
+            self.board.append(values)
+
+    def wants_snapshot(self) -> bool:
+        """Whether the last interval passed one of the evenly spaced marks."""
+        marks = self.recipe.snapshots
+        before = (self.updates - self.recipe.updates_per_row) * marks // self.recipe.updates
+        return bool(marks) and self.updates * marks // self.recipe.updates > before
+
+    def snapshot(self, policy: Policy) -> None:
+        """Keeps the policy of the first seed."""
+        place = self.folder.snapshots / f"{self.frames:012d}.safetensors"
+        checkpoints.save_weights(place, policy, {"frames": self.frames, "seed": self.plan.seeds[0]})
+
+    def save(self, progress: Progress, finished: bool) -> None:
+        """Writes a checkpoint, and brings the card up to date."""
+        assert self.last is not None
+        self.metrics.sync()
+        facts = {
+            "frames": self.frames,
+            "updates": self.updates,
+            "seconds": self.seconds,
+            "recipe": self.recipe.to_json(),
+            "seeds": self.plan.seeds,
+            "grown": self.grown,
+            "row": self.last,
+        }
+        checkpoints.save(self.folder.checkpoints, progress, facts)
+        looked = "panorama" in self.card.privileged
+        self.card = card.write(
+            self.folder.card,
+            self.card,
+            frames=self.frames,
+            seconds=round(self.seconds, 3),
+            peeks=3 * self.frames if looked else 0,
+            finished=card.now() if finished else None,
+        )
+
+    def outcome(self) -> Outcome:
+        """How the run stands."""
+        assert self.last is not None
+        return Outcome(self.plan, self.last, self.frames, self.card.pretraining_frames, self.seconds)
+
+    def _stand_at(self, checkpoint: Path) -> None:
+        facts = checkpoints.facts(checkpoint)
+        changed = differences(from_json(facts["recipe"]), self.recipe)
+        if changed:
+            raise GobiError(
+                f"{self.folder.recipe} was changed since the checkpoint was made: {'; '.join(changed)}; "
+                "put it back, or start a new run"
+            )
+        if tuple(facts["seeds"]) != self.plan.seeds:
+            raise GobiError(f"the checkpoint has the seeds {facts['seeds']}, the run {list(self.plan.seeds)}")
+        self.grown, self.updates, self.seconds = facts["grown"], facts["updates"], facts["seconds"]
+        self.last = {name: np.asarray(values, np.float32) for name, values in facts["row"].items()}
+
+    def _card(self, own: Trainer, policy: Policy, made: world_model.Pretrained | None) -> card.Card:
+        if self.folder.card.exists() and self.updates:
+            return card.read(self.folder.card)
+        recipe = self.recipe
+        learned = world_model.needed(recipe)
+        described: dict[str, Any] = {
+            "reward": recipe.reward,
+            "recipe": recipe.recipe,
+            "recipe_digest": recipe.digest,
+            "network": recipe.network,
+            "world": (recipe.model if learned else recipe.world) if recipe.imagines else "none",
+            "world_size": recipe.model_size if learned else "",
+            "policy_parameters": card.parameters(policy),
+            "world_parameters": card.parameters(made.network) if made else 0,
+            "precision": recipe.precision,
+            "seeds": self.plan.seeds,
+            "deterministic": self.plan.deterministic,
+            "privileged": assembly.privileges(own.reward),
+            "pretraining_frames": made.frames if made else 0,
+            "pretraining_pairs": made.pairs if made else 0,
+            "pretraining_seconds": made.seconds if made else 0.0,
+        }
+        return card.write(self.folder.card, card.begin(recipe.task, **described))

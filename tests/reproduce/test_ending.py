@@ -1,0 +1,111 @@
+"""How a study ends: its table, its figures, its sentences."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+from compared_runs import N7
+from study_runs import FAST, SLOW, make_arm
+
+from gobi.reproduce import ending, tables
+from gobi.reproduce.evidence import Evidence, gather
+
+PNG = b"\x89PNG"
+
+
+def written(study, place):
+    found, compared = ending.conclude(study, Evidence(gather([place])))
+    files, complaint = ending.write(study, found, compared, place / "out")
+    assert not complaint
+    with (place / "out" / "table.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    return found, {file.name for file in files}, rows
+
+
+@pytest.fixture
+def ablated(tmp_path):
+    for name, times in (("gobi", FAST), ("r2", SLOW)):
+        make_arm(tmp_path / name, "ablation", name, task=N7, solved_at=times, plateau=0.65)
+    return tmp_path
+
+
+def test_the_table_has_a_line_for_each_arm_with_its_first_and_last_seed(ablated):
+    _, _, rows = written("ablation", ablated)
+    assert [row["arm"] for row in rows] == ["gobi", "r2"]
+    assert [row["frames to it"] for row in rows] == ["2.0 to 3.4M", "5.8 to 7.2M"]
+    assert {row["solved"] for row in rows} == {"4 of 4"}
+    assert rows[0]["return at the end"] == "0.650 (0.650 to 0.650)"
+    assert float(rows[0]["area"].split()[0]) > float(rows[1]["area"].split()[0])
+
+
+def test_a_figure_a_summary_and_a_sentence_are_written(ablated):
+    found, files, _ = written("ablation", ablated)
+    assert files == {"table.csv", "figure.png", "summary.md"}
+    assert (ablated / "out" / "figure.png").read_bytes().startswith(PNG)
+    summary = (ablated / "out" / "summary.md").read_text()
+    assert "![figure](figure.png)" in summary
+    assert "| MultiRoom-N7-S8 | r2 | 4 |" in summary
+    (sentence,) = [text for text in found.sentences if "R2" in text]
+    assert "Open: return 0.61 reached by gobi at 2.0 to 3.4M" in sentence
+    assert sentence.startswith("The paper (section 3.3, figure 7): R2, which pays for growing")
+
+
+def test_runs_that_differ_in_more_are_named_and_not_in_the_table(ablated):
+    make_arm(ablated / "short", "ablation", "r1", task=N7, changes={"frames": 4_000_000})
+    make_arm(ablated / "going", "ablation", "r3", task=N7, card={"finished": None})
+    found, _, rows = written("ablation", ablated)
+    assert [row["arm"] for row in rows] == ["gobi", "r2", "r3"]
+    assert any("short (4.00M frames)" in note for note in found.notes)
+    assert "not finished: going" in found.notes
+
+
+def test_accuracy_ends_in_exact_shares_and_a_scatter(tmp_path):
+    for name, share in (("1e3", 0.4), ("1e5", 0.98)):
+        folder = make_arm(tmp_path / name, "accuracy", name, solved_at=FAST, plateau=0.65)
+        (folder / "world_report.json").write_text(json.dumps({"actions": [], "total": {"exact": share}}))
+    _, files, rows = written("accuracy", tmp_path)
+    assert [row["exact before"] for row in rows] == ["40.0%", "98.0%"]
+    assert "accuracy.png" in files
+    assert (tmp_path / "out" / "accuracy.png").read_bytes().startswith(PNG)
+
+
+def test_wallclock_ends_in_the_ratio_beside_the_papers(tmp_path):
+    for name, seconds in (("noveld", 0.0), ("gobi", 12.5)):
+        make_arm(tmp_path / name, "wallclock", name, seeds=(0,), card={"pretraining_seconds": seconds})
+    found, files, rows = written("wallclock", tmp_path)
+    assert [row["against noveld"] for row in rows] == ["1", "1.00 (paper 1.95)"]
+    assert [row["pre-training"] for row in rows] == ["0", "12"]
+    assert "wallclock.png" in files
+    assert "Did not hold here: gobi takes 1.00 times as long as noveld" in found.sentences[0]
+
+
+def test_a_study_without_a_claim_says_so(tmp_path):
+    make_arm(tmp_path / "a", "fair", "view", task=N7)
+    found, _, rows = written("fair", tmp_path)
+    assert len(rows) == 1
+    assert found.sentences == [ending.NO_CLAIM]
+
+
+def test_a_searchs_figure_is_its_grid(tmp_path):
+    make_arm(tmp_path / "a", "ec-grid", "beta-0.5-threshold-0.5")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "grid.png").write_bytes(PNG)
+    _, files, rows = written("ec-grid", tmp_path)
+    assert files == {"table.csv", "summary.md"}
+    assert len(rows) == 1
+    assert "![grid](grid.png)" in (tmp_path / "out" / "summary.md").read_text()
+
+
+def test_a_study_without_runs_has_no_table(tmp_path):
+    found, files, _ = written("decay", tmp_path)
+    assert files == {"table.csv", "summary.md"}
+    assert "No runs yet." in (tmp_path / "out" / "summary.md").read_text()
+    assert all("Not run" in text for text in found.sentences)
+
+
+def test_cells_of_a_table_may_hold_anything():
+    assert (
+        tables.to_markdown(["a", "b"], [["x|y", "1"]], left=1) == "| a | b |\n| --- | --: |\n| x\\|y | 1 |\n"
+    )

@@ -1,0 +1,96 @@
+"""Runs are told by their recipes, and set against each other only where nothing else differs."""
+
+from __future__ import annotations
+
+import pytest
+from compared_runs import N7, S3
+from study_runs import make_arm
+
+from gobi.reproduce.evidence import Evidence, NotRun, gather
+
+
+def evidence(tmp_path):
+    return Evidence(gather([tmp_path]))
+
+
+def test_a_run_counts_wherever_it_lies_and_for_every_arm_that_asks_for_it(tmp_path):
+    make_arm(tmp_path / "anything" / "x", "minigrid", "gobi", task=N7)
+    found = evidence(tmp_path)
+    counted = {(study, arm) for study, _, arm in found.known}
+    assert counted >= {
+        ("minigrid", "gobi"),
+        ("ablation", "gobi"),
+        ("dynamics", "learned"),
+        ("accuracy", "1e5"),
+    }
+    assert counted >= {("steps", "learned-k1"), ("pretraining", "fixed")}
+    assert not counted & {
+        ("dynamics", "real"),
+        ("steps", "learned-k2"),
+        ("minigrid", "noveld"),
+        ("steps", "k0"),
+    }
+    assert {task for _, task, _ in found.known} == {N7}
+    assert found.compared(N7, "minigrid/gobi").setting == ()
+
+
+def test_room_and_snapshots_make_no_other_run(tmp_path):
+    make_arm(
+        tmp_path / "a", "minigrid", "gobi", task=N7, changes={"bank": 64, "snapshots": 0, "count_room": 9}
+    )
+    assert evidence(tmp_path).compared(N7, "minigrid/gobi").setting == ()
+
+
+def test_arms_of_other_lengths_are_not_set_against_each_other(tmp_path):
+    make_arm(tmp_path / "a", "minigrid", "gobi", task=N7)
+    make_arm(tmp_path / "b", "minigrid", "noveld", task=N7, changes={"frames": 4_000_000})
+    with pytest.raises(NotRun, match="differ in more than the study"):
+        evidence(tmp_path).compared(N7, "minigrid/gobi", "minigrid/noveld")
+
+
+def test_arms_that_differ_from_the_study_alike_are_compared_and_it_is_said(tmp_path):
+    for name in ("gobi", "noveld"):
+        make_arm(tmp_path / name, "minigrid", name, task=N7, changes={"frames": 4_000_000}, compact=True)
+    found = evidence(tmp_path).compared(N7, "minigrid/gobi", "minigrid/noveld")
+    assert found.where == "MultiRoom-N7-S8 with compact networks, 4.00M frames"
+    assert not found.to_its_end("minigrid/gobi")
+
+
+def test_what_the_study_asks_for_comes_before_more_seeds(tmp_path):
+    make_arm(tmp_path / "a", "minigrid", "gobi", task=N7, seeds=(0, 1))
+    make_arm(tmp_path / "b", "minigrid", "gobi", task=N7, changes={"precision": "bfloat16"})
+    found = evidence(tmp_path).compared(N7, "minigrid/gobi")
+    assert (found.setting, len(found["minigrid/gobi"].final)) == ((), 2)
+
+
+def test_another_recipe_is_another_setting(tmp_path):
+    make_arm(tmp_path / "a", "minigrid", "gobi", task=S3, recipe="as_coded")
+    assert evidence(tmp_path).compared(S3, "minigrid/gobi").setting == ("recipe as_coded",)
+
+
+def test_what_the_study_is_about_is_never_a_mere_setting(tmp_path):
+    make_arm(tmp_path / "a", "steps", "untrained", changes={"steps": 2})
+    assert not [arm for study, _, arm in evidence(tmp_path).known if study == "steps"]
+
+
+def test_the_same_seeds_made_twice_count_once_and_the_finished_run_is_taken(tmp_path):
+    make_arm(tmp_path / "a", "minigrid", "gobi", task=N7, plateau=0.3, card={"finished": None})
+    make_arm(tmp_path / "b", "minigrid", "gobi", task=N7, plateau=0.65)
+    make_arm(tmp_path / "c", "minigrid", "gobi", task=N7, plateau=0.65, seeds=(4, 5))
+    found = evidence(tmp_path).compared(N7, "minigrid/gobi")["minigrid/gobi"]
+    assert found.final.tolist() == pytest.approx([0.65] * 6)
+
+
+def test_runs_without_a_recipe_or_card_or_rows_are_no_evidence(tmp_path):
+    (make_arm(tmp_path / "a", "minigrid", "gobi", task=N7) / "recipe.json").unlink()
+    (make_arm(tmp_path / "b", "minigrid", "gobi", task=N7) / "card.json").unlink()
+    empty = make_arm(tmp_path / "c", "minigrid", "gobi", task=N7) / "metrics.csv"
+    empty.write_text(empty.read_text().splitlines()[0] + "\n")
+    assert evidence(tmp_path).known == {}
+    assert Evidence(gather([])).known == {}
+
+
+def test_what_is_missing_is_named(tmp_path):
+    make_arm(tmp_path / "a", "ablation", "r1", task=N7)
+    with pytest.raises(NotRun, match="no runs of r2 and r3 on MultiRoom-N7-S8"):
+        evidence(tmp_path).compared(N7, "ablation/r1", "ablation/r2", "ablation/r3")

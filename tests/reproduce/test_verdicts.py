@@ -1,0 +1,138 @@
+"""What seeds allow to say of a claim."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from compared_runs import N7
+from study_runs import FAST, SLOW, make_arm
+
+from gobi.reproduce import verdicts
+from gobi.reproduce.evidence import Evidence, gather
+from gobi.reproduce.verdicts import Verdict, both
+
+A, B = "minigrid/gobi", "minigrid/noveld"
+NEVER = (math.inf,) * 4
+
+
+@pytest.fixture
+def compared(tmp_path):
+    """Two arms that reach their plateau at these frames."""
+
+    def made(ours, theirs, **options):
+        for name, times in (("gobi", ours), ("noveld", theirs)):
+            seeds = tuple(range(len(times)))
+            make_arm(
+                tmp_path / name,
+                "minigrid",
+                name,
+                task=N7,
+                solved_at=times,
+                seeds=seeds,
+                plateau=0.65,
+                **options,
+            )
+        return Evidence(gather([tmp_path])).compared(N7, A, B)
+
+    return made
+
+
+def test_separated_seeds_settle_who_is_sooner_and_the_numbers_are_told(compared):
+    found = compared(FAST, SLOW)
+    verdict = verdicts.sooner(found, A, B)
+    assert verdict.outcome == "held"
+    assert (
+        "return 0.61 reached by gobi at 2.0 to 3.4M frames (4 seeds), noveld at 5.8 to 7.2M"
+        in verdict.because
+    )
+    assert verdicts.sooner(found, B, A).outcome == "not held"
+
+
+def test_three_seeds_each_are_too_few(compared):
+    verdict = verdicts.sooner(compared(FAST[:3], SLOW[:3]), A, B)
+    assert verdict.outcome == "undecided"
+    assert "too few seeds" in verdict.because
+
+
+def test_seeds_that_overlap_cannot_be_told_apart(compared):
+    verdict = verdicts.sooner(compared((2e6, 3e6, 4e6, 5e6), (2.2e6, 3.2e6, 3.8e6, 4.8e6)), A, B)
+    assert verdict.outcome == "undecided"
+    assert "cannot be told apart" in verdict.because
+
+
+def test_a_seed_that_never_got_there_is_later_than_all_that_did(compared):
+    verdict = verdicts.sooner(compared(FAST, NEVER), A, B)
+    assert verdict.outcome == "held"
+    assert "noveld in none of 4 seeds by 8.00M" in verdict.because
+
+
+def test_nobody_is_sooner_where_neither_gets_there(compared):
+    assert verdicts.sooner(compared(NEVER, NEVER), A, B).outcome == "undecided"
+
+
+def test_about_three_times_as_many_holds_from_two_on(compared):
+    found = compared((2e6, 2.1e6, 2.2e6, 2.3e6), SLOW)
+    assert verdicts.times_as_many(found, B, A, 3.0).outcome == "held"
+    assert verdicts.times_as_many(found, B, A, 6.0).outcome == "not held"
+    assert verdicts.times_as_many(found, A, B, 3.0).outcome == "not held"
+
+
+def test_a_ratio_to_seeds_that_never_got_there_may_be_any_larger_one(compared):
+    assert verdicts.times_as_many(compared(FAST, NEVER), B, A, 30.0).outcome == "undecided"
+
+
+def test_alike_needs_intervals_within_the_margin_and_no_failed_seed(compared):
+    near = (2.1e6, 2.2e6, 2.3e6, 2.4e6)
+    assert verdicts.alike(compared(near, near), [A, B]).outcome == "held"
+
+
+@pytest.mark.parametrize(("theirs", "outcome"), [(SLOW, "not held"), ((2e6, 2.1e6, 2.2e6, 6e6), "undecided")])
+def test_unlike_arms_are_not_alike(compared, theirs, outcome):
+    found = compared((2.1e6, 2.2e6, 2.3e6, 2.4e6), theirs)
+    assert verdicts.alike(found, [A, B]).outcome == outcome
+
+
+def test_two_that_both_fail_are_not_called_alike(compared):
+    assert verdicts.alike(compared(NEVER, NEVER), [A, B]).outcome == "undecided"
+
+
+def test_no_advantage_is_as_long_or_longer(compared):
+    found = compared(FAST, SLOW)
+    assert verdicts.not_sooner(found, B, A).outcome == "held"
+    assert verdicts.not_sooner(found, A, B).outcome == "not held"
+
+
+def test_all_seeds_must_solve_it(compared):
+    found = compared(FAST, (2e6, 2e6, 2e6, math.inf))
+    assert verdicts.all_solve(found, A).outcome == "held"
+    assert verdicts.all_solve(found, B) == Verdict(
+        "not held", "return 0.61 reached by noveld in 3 of 4 seeds by 8.00M (at 2.0M) (MultiRoom-N7-S8)"
+    )
+
+
+def test_most_seeds_must_fail_and_have_had_their_time(compared):
+    found = compared(FAST, NEVER)
+    assert verdicts.mostly_fail([(found, B), (found, B)]).outcome == "held"
+    assert verdicts.mostly_fail([(found, A), (found, A)]).outcome == "not held"
+    assert verdicts.mostly_fail([(found, A), (found, B)]).outcome == "undecided"
+
+
+def test_a_run_that_was_cut_short_has_not_failed(compared):
+    found = compared(FAST, NEVER, card={"finished": None})
+    assert verdicts.mostly_fail([(found, B), (found, B)]).outcome == "undecided"
+    assert verdicts.all_solve(found, B).outcome == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("parts", "whole"),
+    [
+        (["held", "held"], "held"),
+        (["held", "not held", "not run"], "not held"),
+        (["held", "undecided"], "undecided"),
+        (["held", "not run"], "undecided"),
+        (["not run", "not run"], "not run"),
+    ],
+)
+def test_a_claim_of_several_parts_holds_if_all_do(parts, whole):
+    assert both([Verdict(part, f"reason {number}") for number, part in enumerate(parts)]).outcome == whole

@@ -1,0 +1,117 @@
+"""`gobi reproduce` trains runs together, stops when its time is up, and goes on."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from gobi.cli import packs
+from gobi.reproduce import STUDIES
+from gobi.reproduce.study import Arm, Cell, Study
+from gobi.training import pack
+
+TASK = "MiniGrid-DoorKey-5x5-v0"
+TINY = {"num_envs": 4, "unroll": 5, "bank": 512, "snapshots": 1, "frames": 60}
+PLACE = Path("reproduced/tiny/DoorKey-5x5")
+
+
+@pytest.fixture
+def tiny_search(monkeypatch) -> Study:
+    """Four runs of two agents each: two programs."""
+    arms = [
+        Arm(
+            f"{reward}-{size}",
+            TASK,
+            {"reward": reward, "coefficient": size, **TINY},
+            cell=Cell(reward, str(size), "0"),
+        )
+        for reward in ("none", "count")
+        for size in (0.1, 0.2)
+    ]
+    study = Study("how much", "", tuple(arms), seeds=2, axes=("lambda", "rho"))
+    monkeypatch.setitem(STUDIES, "tiny", study)
+    return study
+
+
+def test_runs_of_one_program_are_trained_together_and_the_grid_is_kept(gobi_command, tiny_search):
+    code, out, err = gobi_command("reproduce", "tiny")
+    assert code == 0, err
+    assert "4 runs in 2 packs" in out
+    assert "pack 1 of 2: 2 runs, 4 agents side by side" in out
+    for arm in tiny_search.arms:
+        folder = PLACE / arm.name
+        assert {"metrics.csv", "curves.png", "checkpoints", "snapshots"} <= {p.name for p in folder.iterdir()}
+        assert json.loads((folder / "card.json").read_text())["beside"] == 2
+    with Path("reproduced/tiny/grid.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["method"], row["lambda"]) for row in rows] == [
+        ("none", "0.1"), ("none", "0.2"), ("count", "0.1"), ("count", "0.2"),
+    ]  # fmt: skip
+    assert sorted(row["method"] for row in rows if row["best"] == "1") == ["count", "none"]
+    assert Path("reproduced/tiny/grid.png").exists()
+    code, out, _ = gobi_command("evaluate", str(PLACE / "count-0.2"), "--episodes", "2")
+    assert code == 0
+
+
+def test_the_rest_is_trained_when_the_time_was_up(gobi_command, tiny_search):
+    """So little time that it is up after the first interval."""
+    code, out, err = gobi_command("reproduce", "tiny", "--rewards", "count", "--minutes", "1e-6")
+    assert code == 0, err
+    assert "the time is up" in out
+    assert "Left: 2 runs (DoorKey-5x5/count-0.1, DoorKey-5x5/count-0.2)" in out
+    assert not Path("reproduced/tiny/grid.csv").exists()
+    code, out, err = gobi_command("reproduce", "tiny", "--rewards", "count")
+    assert code == 0, err
+    assert "none" not in {path.name.partition("-")[0] for path in PLACE.iterdir()}
+    code, out, _ = gobi_command("reproduce", "tiny", "--rewards", "count", "--plan")
+    assert out.count("finished before") == 2
+
+
+def test_ctrl_c_saves_the_pack_and_the_same_command_goes_on(gobi_command, tiny_search, monkeypatch):
+    real = pack._Pack._log
+
+    def interrupted(self, row, took):
+        real(self, row, took)
+        self.stopping.asked = True
+
+    monkeypatch.setattr(pack._Pack, "_log", interrupted)
+    code, out, _ = gobi_command("reproduce", "tiny", "--rewards", "none")
+    assert code == 130
+    assert "the same command goes on" in out
+    monkeypatch.setattr(pack._Pack, "_log", real)
+    kept = [len(list((PLACE / name / "checkpoints").iterdir())) for name in ("none-0.1", "none-0.2")]
+    assert kept == [1, 1]
+    code, _, err = gobi_command("reproduce", "tiny", "--rewards", "none")
+    assert code == 0, err
+
+
+def test_a_folder_whose_run_was_killed_while_it_began_is_begun_again(gobi_command, tiny_search):
+    (PLACE / "none-0.1").mkdir(parents=True)
+    (PLACE / "none-0.1" / "recipe.json").write_text("{}")
+    code, _, err = gobi_command("reproduce", "tiny", "--arms", "none-0.1")
+    assert code == 0, err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--rewards", "ride"], "no runs with the reward 'ride': it has none, count"),
+        (["--rewards", "none", "--arms", "count-0.1"], "none of the study's runs"),
+        (["--minutes", "-1"], "--minutes must be at least 0"),
+        (["--together", "-1"], "--together must be at least 0"),
+    ],
+)
+def test_wrong_words_get_one_line_that_helps(gobi_command, tiny_search, words, told):
+    code, _, err = gobi_command("reproduce", "tiny", *words)
+    assert code != 0
+    assert told in err
+    assert err.count("\n") == 1
+    assert not Path("reproduced").exists()
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(5, "5 seconds"), (600, "10 minutes"), (7200, "2.0 hours")])
+def test_times_are_told_as_people_do(seconds, text):
+    assert packs.duration(float(seconds)) == text
