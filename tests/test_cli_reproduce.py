@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ def tiny_study(monkeypatch):
     tasks, maps = ("MiniGrid-DoorKey-5x5-v0",), {"DoorKey-5x5/count": (40,)}
     study = Study("nothing and counting", "nowhere", crossed(tasks, arms), seeds=1, maps=maps)
     monkeypatch.setitem(STUDIES, "tiny", study)
+    monkeypatch.setitem(STUDIES, "again", dataclasses.replace(study, maps={}))
 
 
 def test_figures_are_listed(gobi_command):
@@ -55,6 +57,13 @@ def test_a_study_is_trained_and_compared_and_not_trained_twice(gobi_command, tin
     code, _, err = gobi_command("reproduce", "tiny", "--frames", "80")
     assert code == 1
     assert "holds another run (frames: 40 -> 80)" in err
+    code, out, err = gobi_command("reproduce", "again")
+    assert code == 0, err
+    assert "finished before: reproduced/tiny/DoorKey-5x5/count" in out
+    assert not Path("reproduced/again/DoorKey-5x5").exists()
+    assert Path("reproduced/again/table.csv").read_text() == Path("reproduced/tiny/table.csv").read_text()
+    _, out, _ = gobi_command("reproduce", "--list")
+    assert "done" in next(line for line in out.splitlines() if line.startswith("again"))
 
 
 def test_the_illustration_is_drawn(gobi_command):

@@ -18,6 +18,7 @@ import gobi
 from gobi.errors import GobiError
 from gobi.training import (
     assembly,
+    beforehand,
     card,
     checkpoints,
     metrics,
@@ -265,7 +266,7 @@ def test_agents_of_a_pack_share_their_world_and_each_folder_has_it(tmp_path, mon
     monkeypatch.setattr(world_model, "pretrain", lambda *_: world_model.Pretrained(made, 300, None))
     with pytest.raises(run.OutOfTime):
         pack.go(runs, until=time.monotonic())
-    assert len({world_model.checksum(folder.path) for folder, _ in runs}) == 1
+    assert len({beforehand.checksum(folder.path) for folder, _ in runs}) == 1
     assert {card.read(folder.card).pretraining_frames for folder, _ in runs} == {300}
 
 
@@ -276,10 +277,10 @@ def test_a_folder_that_lacks_the_world_gets_that_of_another(tmp_path):
     for folder in folders:
         folder.mkdir()
     world_model.load_or_train(folders[1], recipe, gobi.make(TASK), lambda *_: None)
-    before = world_model.checksum(folders[1])
-    assert [world_model.checksum(folder) for folder in folders] == [None, before, None]
-    world_model.shared(folders, recipe, gobi.make(TASK), lambda *_: None)
-    assert {world_model.checksum(folder) for folder in folders} == {before}
+    before = beforehand.checksum(folders[1])
+    assert [beforehand.checksum(folder) for folder in folders] == [None, before, None]
+    beforehand.shared(folders, recipe, gobi.make(TASK), lambda *_: None)
+    assert {beforehand.checksum(folder) for folder in folders} == {before}
 
 
 def test_memories_of_all_runs_grow_together(together):

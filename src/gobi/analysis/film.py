@@ -20,9 +20,8 @@ from gobi.envs.minigrid import MiniGrid, State, numbered_levels, render
 from gobi.envs.minigrid.registry import short
 from gobi.envs.minigrid.rules import ACTION_NAMES
 from gobi.envs.minigrid.state import nth
-from gobi.errors import GobiError
 from gobi.rewards import Count, Positive, Product, Reachability, Reward
-from gobi.training import assembly, trained, world_model
+from gobi.training import assembly, beforehand, trained
 from gobi.training.loop import views
 from gobi.training.trained import Trained
 from gobi.types import Transition, Views
@@ -101,12 +100,9 @@ def episode(agents: Trained, seed: int, level: int, greedy: bool = False) -> Epi
 
 def bonus(agents: Trained, folder: Path, seed: int, played: Episode) -> Bonus:
     """Runs the recipe's own intrinsic reward over an episode, all its memories empty at the start."""
-    recipe, env, network = agents.recipe, agents.env, None
-    if world_model.needed(recipe):
-        if not (folder / "world.json").exists():
-            raise GobiError(f"{folder} has no world.safetensors: without its world model nothing is imagined")
-        network = world_model.load_or_train(folder, recipe, env, lambda *_: None).network
-    reward = assembly.reward(recipe, env, network)
+    recipe, env = agents.recipe, agents.env
+    learned = beforehand.kept(folder, recipe, env)
+    reward = assembly.reward(recipe, env, learned.network if learned else None)
     state = reward.init(jax.random.key(agents.level_seed), env.spec, 1)
     state = _with_trained_world(reward, state, agents, seed)
     steps = (played.states, played.views, played.actions, played.rewards)

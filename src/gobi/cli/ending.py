@@ -55,10 +55,9 @@ def states(place: Path) -> dict[str, tuple[str, str]]:
     everything = Evidence(runs)
     found = {}
     for name, study in STUDIES.items():
-        inside = (place / name).resolve()
-        mine = [run for run in runs if run.folder.is_relative_to(inside)]
-        done, total = Evidence(mine, {name: study}).finished(name), len(study.arms)
-        if not mine:
+        # Runs that another study has made count: they are not trained again for this one.
+        done, total = everything.finished(name), len(study.arms)
+        if not (place / name).is_dir():
             found[name] = "not begun", "-"
             continue
         state = "done" if done == total else f"{done} of {total} runs done"

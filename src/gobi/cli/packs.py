@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -36,6 +38,19 @@ def check(runs: Sequence[Run]) -> None:
         if (changed := differences(kept.recipe, plan.recipe)) or kept.seeds != plan.seeds:
             what = changed[0] if changed else f"seeds: {list(kept.seeds)} -> {list(plan.seeds)}"
             raise GobiError(f"{folder.path} holds another run ({what}): give another --out")
+
+
+def reused(runs: Sequence[Run], place: Path) -> list[Run]:
+    """The runs; one that has not begun lies where the very same was trained to its end for another study."""
+    trained: dict[run.Plan, run.Folder] = {}
+    for file in sorted(place.rglob(run.Folder(place).run.name)):
+        folder = run.Folder(file.parent)
+        with contextlib.suppress(GobiError):
+            # A folder that cannot be read is told of when it is its own turn.
+            plan = run.planned(folder)
+            if run.finished(folder, plan):
+                trained.setdefault(plan, folder)
+    return [(folder if _begun(folder) else trained.get(plan, folder), plan) for folder, plan in runs]
 
 
 def train(packs: Sequence[Sequence[Run]], until: float | None = None) -> list[Run]:

@@ -81,11 +81,15 @@ def reproduce(
     until = time.monotonic() + 60 * minutes if minutes else None
     study = STUDIES[figure].only(tasks, arms, rewards)
     numbers = tuple(range(seed, seed + (seeds or study.seeds)))
+    # Only our own folder of studies is searched: what else lies beside a named one can be anything.
+    beside = REPRODUCED if usual else out
     runs = _planned(study, numbers, frames, out)
+    if not study.maps:
+        runs = packs.reused(runs, beside)
     packs.check(runs)
     unfinished = [one for one in runs if not run.finished(*one)]
     groups = pack.packs(unfinished, together or packs.most_agents())
-    _tell(study, runs, groups, timing.earlier(out.parent))
+    _tell(study, runs, groups, out, timing.earlier(beside))
     if plan:
         return
     if left := packs.train(groups, until):
@@ -98,7 +102,7 @@ def reproduce(
     compare(tuple(shown), out=_new(out / "comparison"), peeks=study.peeks)
     say("")
     # Claims that compare studies find the others beside this one.
-    ending.end(figure, [out, *[REPRODUCED] * usual], out)
+    ending.end(figure, [out, beside], out)
 
 
 def _list(place: Path) -> None:
@@ -121,7 +125,7 @@ def _planned(study: Study, seeds: tuple[int, ...], frames: str, out: Path) -> li
 
 
 def _tell(
-    study: Study, runs: Sequence[Run], groups: Sequence[Sequence[Run]], known: Sequence[Earlier]
+    study: Study, runs: Sequence[Run], groups: Sequence[Sequence[Run]], out: Path, known: Sequence[Earlier]
 ) -> None:
     """What will be trained, what is trained already, and how long the rest should take here."""
     rows, total = [], 0
@@ -130,7 +134,8 @@ def _tell(
         frames = plan.recipe.updates * plan.recipe.frames_per_update
         total += frames * len(plan.seeds)
         changed = ", ".join(f"{name}={value}" for name, value in arm.changes.items())
-        state = f"to train, pack {places[folder]}" if folder in places else "finished before"
+        where = "" if folder.path == out / arm.folder else f": {folder.path}"
+        state = f"to train, pack {places[folder]}" if folder in places else f"finished before{where}"
         rows.append([arm.folder, changed, str(len(plan.seeds)), f"{frames / 1e6:g}M", state])
     say(f"{study.title} ({study.source or 'not in the paper'})")
     show(rows, ["run", "our recipe, but", "seeds", "frames", "state"], ["seeds", "frames"])

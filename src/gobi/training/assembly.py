@@ -9,6 +9,8 @@ import jax
 from gobi.envs.minigrid import MiniGrid
 from gobi.memory.codes import SimHash
 from gobi.rewards import R1, R2, R3, GoBI, Nothing, Reward, registry
+from gobi.rewards.comparator import Comparator
+from gobi.training import comparator_model
 from gobi.training.recipe import Recipe
 from gobi.worlds import GridModel, Nowhere, Simulator
 from gobi.worlds.network import Network, Settings
@@ -17,13 +19,18 @@ HASH_KEY = 50
 """The projection of a SimHash is the same in all runs, so that their codes can be compared."""
 
 
-def reward(recipe: Recipe, env: MiniGrid, network: Network | None = None) -> Reward:
-    """The recipe's intrinsic reward. `network` is the world model where one is learned."""
+def reward(recipe: Recipe, env: MiniGrid, network: Network | Comparator | None = None) -> Reward:
+    """The recipe's intrinsic reward.
+
+    network:  the world model, or episodic curiosity's comparator, where one was learned beforehand.
+    """
     coding = None
     if recipe.hash == "simhash":
         coding = SimHash(jax.random.key(HASH_KEY), env.spec.observation_shape, recipe.hash_bits)
     if recipe.reward == "none":
         return Nothing()
+    if isinstance(network, Comparator):
+        return comparator_model.reward(recipe, network)
     if registry.find(recipe.reward).make is not None:
         return single(recipe, recipe.reward, recipe.reward_options, coding)
     lifelong = single(recipe, recipe.lifelong, recipe.lifelong_options, coding)

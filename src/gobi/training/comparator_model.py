@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,15 @@ from gobi.rewards import registry
 from gobi.rewards.comparator import Comparator, comparator
 from gobi.rewards.ec import EC
 from gobi.rewards.ec_pretraining import PretrainedEC, pretrained
-from gobi.training import checkpoints, files
-from gobi.training.files import disk_errors, write_together
+from gobi.training import checkpoints
 from gobi.training.recipe import Recipe
 
 SEED = 0
 """One comparator per task and recipe, whatever the run's seeds: they share it."""
 MODEL = ("comparator.safetensors", "comparator.json")
 """Its files in a folder; the second vouches for the first."""
+BESIDE = ()
+"""Nothing more is written about it."""
 LANES, UNROLL = 50, 100
 """Of the random play; each rollout of these is followed by a lesson."""
 LESSONS = 50
@@ -58,19 +59,7 @@ def reward(recipe: Recipe, network: Comparator) -> PretrainedEC:
     return PretrainedEC(**_options(recipe), network=network)
 
 
-def shared(folders: Sequence[Path], recipe: Recipe, env: MiniGrid, stage: Stage) -> Taught:
-    """One comparator for several runs: that of the first folder with one, or a new one. Each gets it."""
-    source = next((folder for folder in folders if checksum(folder)), folders[0])
-    taught = load_or_teach(source, recipe, env, stage)
-    mine = checksum(source)
-    for folder in folders:
-        if checksum(folder) != mine:
-            with disk_errors(str(folder)):
-                write_together({folder / name: (source / name).read_bytes() for name in MODEL})
-    return taught
-
-
-def load_or_teach(folder: Path, recipe: Recipe, env: MiniGrid, stage: Stage) -> Taught:
+def load_or_train(folder: Path, recipe: Recipe, env: MiniGrid, stage: Stage) -> Taught:
     """The comparator in the folder, or a new one that is written there."""
     weights, about = (folder / name for name in MODEL)
     if about.exists():
@@ -108,12 +97,6 @@ def teach(recipe: Recipe, env: MiniGrid, stage: Stage) -> Taught:
     )
     seconds = round(time.perf_counter() - begun, 3)
     return Taught(made.network, rollouts * lanes * UNROLL, seconds)
-
-
-def checksum(folder: Path) -> str | None:
-    """What tells the comparator in a folder from others; None where there is none."""
-    weights, about = (folder / name for name in MODEL)
-    return files.checksum(weights.read_bytes())["sha256"] if about.is_file() else None
 
 
 def _options(recipe: Recipe) -> dict[str, Any]:

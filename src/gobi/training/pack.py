@@ -19,7 +19,8 @@ import numpy as np
 import gobi
 from gobi.agents.impala.networks import Policy
 from gobi.errors import GobiError
-from gobi.training import checkpoints, world_model
+from gobi.training import beforehand, checkpoints
+from gobi.training.beforehand import Learned
 from gobi.training.folder import Folder, Plan, Run
 from gobi.training.record import Outcome, Record
 from gobi.training.stopping import Stopping
@@ -95,7 +96,7 @@ def _parts(runs: list[Run], most: int) -> list[list[Run]]:
 def _places(folder: Folder) -> list[tuple[int, str, str | None]]:
     """Where a run can go on from: frames, what had grown by then, and the world that it was trained with."""
     kept = [checkpoints.facts(path) for path in checkpoints.available(folder.checkpoints)]
-    world = world_model.checksum(folder.path)
+    world = beforehand.checksum(folder.path)
     return [(facts["frames"], str(facts["grown"]), world) for facts in kept] or [(0, "[]", None)]
 
 
@@ -120,7 +121,7 @@ class _Pack:
             Record(folder, plan, found)
             for (folder, plan), found in zip(self.runs, self._find(checkpoint), strict=True)
         ]
-        made = self._world()
+        made = self._beforehand()
         self.trainer = self._trainer(made)
         progress = self._restored() if self.records[0].updates else self._started()
         opened = []
@@ -150,15 +151,13 @@ class _Pack:
             return [checkpoints.latest(place) for place in places]
         return [place / max(common) for place in places]
 
-    def _world(self) -> world_model.Pretrained | None:
-        if not world_model.needed(self.recipe):
-            return None
+    def _beforehand(self) -> Learned | None:
         folders = [folder.path for folder, _ in self.runs]
-        if self.records[0].updates and len(set(map(world_model.checksum, folders))) > 1:
-            raise GobiError("the runs of a pack must share their world model, and these have several")
-        return world_model.shared(folders, self.recipe, gobi.make(self.recipe.task), self.listener.stage)
+        if self.records[0].updates and len(set(map(beforehand.checksum, folders))) > 1:
+            raise GobiError("the runs of a pack must share what was learned beforehand, and these do not")
+        return beforehand.shared(folders, self.recipe, gobi.make(self.recipe.task), self.listener.stage)
 
-    def _trainer(self, made: world_model.Pretrained | None) -> Trainer:
+    def _trainer(self, made: Learned | None) -> Trainer:
         """One set of numbers where all agents have the same, as in a run by itself; else one for each."""
         each = [plan.recipe for plan in self.plans for _ in plan.seeds]
         agents = each if any(recipe != self.recipe for recipe in each) else []

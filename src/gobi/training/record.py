@@ -11,6 +11,7 @@ import numpy as np
 from gobi.agents.impala.networks import Policy
 from gobi.errors import GobiError
 from gobi.training import assembly, card, checkpoints, trainer, world_model
+from gobi.training.beforehand import Learned
 from gobi.training.folder import Folder, Plan
 from gobi.training.metrics import Board, MetricsFile
 from gobi.training.recipe import differences, from_json
@@ -59,7 +60,7 @@ class Record:
         checkpoints.forget_after(self.folder.checkpoints, self.frames)
         return checkpoints.load(self.checkpoint, like)
 
-    def open(self, own: Trainer, policy: Policy, made: world_model.Pretrained | None, beside: int) -> None:
+    def open(self, own: Trainer, policy: Policy, made: Learned | None, beside: int) -> None:
         """Opens the files to write into.
 
         policy:  of one agent.
@@ -158,7 +159,7 @@ class Record:
         self.grown, self.updates, self.seconds = facts["grown"], facts["updates"], facts["seconds"]
         self.last = {name: np.asarray(values, np.float32) for name, values in facts["row"].items()}
 
-    def _card(self, own: Trainer, policy: Policy, made: world_model.Pretrained | None) -> card.Card:
+    def _card(self, own: Trainer, policy: Policy, made: Learned | None) -> card.Card:
         if self.folder.card.exists() and self.updates:
             return card.read(self.folder.card)
         recipe = self.recipe
@@ -171,7 +172,7 @@ class Record:
             "world": (recipe.model if learned else recipe.world) if recipe.imagines else "none",
             "world_size": recipe.model_size if learned else "",
             "policy_parameters": card.parameters(policy),
-            "world_parameters": card.parameters(made.network) if made else 0,
+            "world_parameters": card.parameters(made.network) if made and learned else 0,
             "precision": recipe.precision,
             "seeds": self.plan.seeds,
             "deterministic": self.plan.deterministic,

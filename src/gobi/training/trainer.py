@@ -15,6 +15,7 @@ import gobi
 from gobi.envs.minigrid import Bank, has_room, make_bank, refill
 from gobi.envs.minigrid.bank import blank
 from gobi.errors import GobiError
+from gobi.rewards.comparator import Comparator
 from gobi.training import assembly
 from gobi.training.loop import Loop, SeedState, knobs, loop
 from gobi.training.metrics import COLUMNS
@@ -41,7 +42,9 @@ class Progress(eqx.Module):
 class Trainer:
     """The compiled parts of a run. What changes is handed in and out."""
 
-    def __init__(self, recipe: Recipe, network: Network | None = None, agents: Sequence[Recipe] = ()):
+    def __init__(
+        self, recipe: Recipe, network: Network | Comparator | None = None, agents: Sequence[Recipe] = ()
+    ):
         """One recipe for all agents, or one for each, where they differ in what `sweep` names."""
         self.recipe, self.agents = recipe, agents
         self.env = gobi.make(recipe.task)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
 
 from gobi.envs.minigrid import MiniGrid
 from gobi.errors import MissingExtra
-from gobi.training import assembly, checkpoints, files
-from gobi.training.files import disk_errors, to_json, write_together, write_whole
+from gobi.training import assembly, checkpoints
+from gobi.training.files import disk_errors, to_json, write_whole
 from gobi.training.recipe import Recipe
 from gobi.worlds import from_settings
 from gobi.worlds.collecting import Transitions, collect, distinct
@@ -31,7 +31,8 @@ PICTURED = 2_000
 
 MODEL = ("world.safetensors", "world.json")
 """Its files in a folder; the second vouches for the first."""
-REPORT, PICTURE = "world_report.json", "world.png"
+BESIDE = REPORT, PICTURE = "world_report.json", "world.png"
+"""What is written about it."""
 
 Stage = Callable[[str, int, int], None]
 
@@ -79,23 +80,6 @@ def load_or_train(folder: Path, recipe: Recipe, env: MiniGrid, stage: Stage) -> 
     return made
 
 
-def shared(folders: Sequence[Path], recipe: Recipe, env: MiniGrid, stage: Stage) -> Pretrained:
-    """One model for several runs: that of the first folder with one, or a new one. Each folder gets it."""
-    source = next((folder for folder in folders if checksum(folder)), folders[0])
-    made = load_or_train(source, recipe, env, stage)
-    mine = checksum(source)
-    for folder in folders:
-        if checksum(folder) != mine:
-            _copy(source, folder)
-    return made
-
-
-def checksum(folder: Path) -> str | None:
-    """What tells the model in a folder from others; None where there is none."""
-    weights, about = (folder / name for name in MODEL)
-    return files.checksum(weights.read_bytes())["sha256"] if about.is_file() else None
-
-
 def pretrain(recipe: Recipe, env: MiniGrid, stage: Stage) -> Pretrained:
     """Random play, duplicates removed, training, and a report on other levels."""
     init, play, learn, other = jax.random.split(jax.random.key(SEED), 4)
@@ -140,12 +124,3 @@ def _write_report(folder: Path, network: Network, found: Report, recipe: Recipe,
     shown = _seen(recipe, collect(env, other, min(PICTURED, recipe.pretrain_frames)))
     with contextlib.suppress(MissingExtra):
         picture(folder / PICTURE, network, shown, other, erase_targets=recipe.erase_movable)
-
-
-def _copy(source: Path, folder: Path) -> None:
-    """The model and what was written about it; the model last, as when it is made."""
-    with disk_errors(str(folder)):
-        for name in (REPORT, PICTURE):
-            if (source / name).exists():
-                write_whole(folder / name, (source / name).read_bytes())
-        write_together({folder / name: (source / name).read_bytes() for name in MODEL})

@@ -9,7 +9,7 @@ import pytest
 from gobi.envs.minigrid import make
 from gobi.errors import GobiError
 from gobi.rewards.ec import EC
-from gobi.training import comparator_model
+from gobi.training import beforehand, comparator_model
 from gobi.training.recipe import Recipe
 
 TASK = "MiniGrid-DoorKey-5x5-v0"
@@ -25,7 +25,7 @@ def recipe(**options) -> Recipe:
 def taught(tmp_path_factory):
     """Two folders that share a comparator, the comparator, and what was told meanwhile."""
     folders, told = [tmp_path_factory.mktemp(name) for name in "ab"], []
-    made = comparator_model.shared(folders, recipe(), make(TASK), lambda *words: told.append(words))
+    made = beforehand.shared(folders, recipe(), make(TASK), lambda *words: told.append(words))
     return folders, made, told
 
 
@@ -44,9 +44,9 @@ def test_it_plays_at_least_as_many_steps_as_asked_for_and_says_how_many(taught):
 
 def test_it_is_kept_in_every_folder_and_read_again_from_there(taught, monkeypatch):
     folders, made, _ = taught
-    assert comparator_model.checksum(folders[0]) == comparator_model.checksum(folders[1]) is not None
+    assert beforehand.checksum(folders[0]) == beforehand.checksum(folders[1]) is not None
     monkeypatch.setattr(comparator_model, "teach", None)
-    again = comparator_model.load_or_teach(folders[1], recipe(), make(TASK), lambda *_: None)
+    again = comparator_model.load_or_train(folders[1], recipe(), make(TASK), lambda *_: None)
     assert (again.frames, again.seconds) == (made.frames, made.seconds)
     assert same(again.network, made.network)
 
@@ -54,9 +54,9 @@ def test_it_is_kept_in_every_folder_and_read_again_from_there(taught, monkeypatc
 def test_a_folder_without_one_gets_that_of_another(taught, tmp_path, monkeypatch):
     (first, _), made, _ = taught
     monkeypatch.setattr(comparator_model, "teach", None)
-    got = comparator_model.shared([tmp_path, first], recipe(), make(TASK), lambda *_: None)
+    got = beforehand.shared([tmp_path, first], recipe(), make(TASK), lambda *_: None)
     assert same(got.network, made.network)
-    assert comparator_model.checksum(tmp_path) == comparator_model.checksum(first)
+    assert beforehand.checksum(tmp_path) == beforehand.checksum(first)
 
 
 def test_the_reward_has_the_recipes_options_and_that_comparator_and_learns_no_more(taught):
