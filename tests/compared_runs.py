@@ -40,6 +40,7 @@ def make_run(
         at = int(row * frames / 40)
         share = np.minimum(1.0, at / np.array(solved_at[: len(seeds)]))
         values = {"return": plateau * share, "success": share, "seconds": at / 1e5, "frames": at}
+        values["steps_per_second"] = 1e5 * len(seeds)
         file.append({**values, "seed": np.array(seeds)})
     file.close()
     made = Recipe(task, recipe, int(frames), reward=reward, **(settings or {}))  # pyright: ignore

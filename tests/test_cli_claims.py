@@ -25,7 +25,7 @@ def test_kept_results_are_judged_and_the_page_is_written(gobi_command):
     assert "return 0.61 reached by gobi at 2.0 to 3.4M frames (4 seeds), r2 at 5.8 to 7.2M" in out
     page = Path("docs/claims.md").read_text()
     assert "`gobi claims results --markdown docs/claims.md` makes this page" in page
-    assert "| gobi | 4 | 8.00M | " in page
+    assert "| gobi | 4 | 8.00M | - | " in page
 
 
 def test_a_folder_that_is_not_there_is_an_error_of_one_line(gobi_command):
@@ -49,6 +49,7 @@ def test_the_list_shows_how_each_figure_stands(gobi_command):
         make_arm(Path("mine") / study / name, study, name)
     make_arm(Path("mine/wallclock/noveld"), "wallclock", "noveld")
     make_arm(Path("mine/decay/rho-1e-6"), "decay", "rho-1e-6", card={"finished": None})
+    make_arm(Path("mine/decay/trial"), "decay", "rho-1e-6", changes={"frames": 10_000})
     code, out, _ = gobi_command("reproduce", "--list", "--out", "mine")
     assert code == 0
     lines = {line.split()[0]: line for line in out.splitlines() if line}

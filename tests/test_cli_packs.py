@@ -6,6 +6,7 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gobi.cli import packs
@@ -88,6 +89,51 @@ def test_ctrl_c_saves_the_pack_and_the_same_command_goes_on(gobi_command, tiny_s
     assert code == 0, err
 
 
+def test_ctrl_c_in_a_packs_last_interval_keeps_the_next_one_from_beginning(
+    gobi_command, tiny_search, monkeypatch
+):
+    real = pack._Pack._log
+
+    def interrupted(self, row, took):
+        real(self, row, took)
+        self.stopping.asked = self.records[0].updates >= self.recipe.updates
+
+    monkeypatch.setattr(pack._Pack, "_log", interrupted)
+    code, _, _ = gobi_command("reproduce", "tiny")
+    assert code == 130
+    assert sorted(path.name for path in PLACE.iterdir()) == ["none-0.1", "none-0.2"]
+
+
+def test_a_run_that_breaks_does_not_keep_the_others_from_training(gobi_command, tiny_search, monkeypatch):
+    real = pack._Pack._log
+
+    def broken(self, row, took):
+        if self.recipe.reward == "none":
+            row = row | {"loss": row["loss"] * np.nan}
+        real(self, row, took)
+
+    monkeypatch.setattr(pack._Pack, "_log", broken)
+    code, _, err = gobi_command("reproduce", "tiny")
+    assert code == 1
+    assert "none-0.1" in err
+    assert "--arms" in err
+    assert json.loads((PLACE / "count-0.2" / "card.json").read_text())["finished"]
+
+
+def test_what_is_kept_of_another_run_is_left_alone(gobi_command, tiny_search):
+    """Such as its curves without the checkpoints."""
+    folder = PLACE / "none-0.1"
+    folder.mkdir(parents=True)
+    for name in ("recipe.json", "metrics.csv"):
+        (folder / name).write_text("{}")
+    code, _, _ = gobi_command("reproduce", "tiny", "--plan")
+    assert code == 0
+    code, _, err = gobi_command("reproduce", "tiny")
+    assert code == 1
+    assert "already in use" in err
+    assert sorted(path.name for path in folder.iterdir()) == ["metrics.csv", "recipe.json"]
+
+
 def test_a_folder_whose_run_was_killed_while_it_began_is_begun_again(gobi_command, tiny_search):
     (PLACE / "none-0.1").mkdir(parents=True)
     (PLACE / "none-0.1" / "recipe.json").write_text("{}")
@@ -102,6 +148,8 @@ def test_a_folder_whose_run_was_killed_while_it_began_is_begun_again(gobi_comman
         (["--rewards", "none", "--arms", "count-0.1"], "none of the study's runs"),
         (["--minutes", "-1"], "--minutes must be at least 0"),
         (["--together", "-1"], "--together must be at least 0"),
+        (["--seed", "2147483646", "--seeds", "3"], "--seed must be at most"),
+        (["--from", ".", "--arms", "none-0.1"], "--from takes the runs that it finds"),
     ],
 )
 def test_wrong_words_get_one_line_that_helps(gobi_command, tiny_search, words, told):

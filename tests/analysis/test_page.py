@@ -221,6 +221,8 @@ def improvement(low: float | None, high: float | None, value: float = 0.9) -> Ro
         (improvement(None, None), 1 / 3, "one seed is too few to tell"),
         # No seed lost: the bootstrap is sure, though with three seeds each one time in ten would look so.
         (improvement(1.0, 1.0), 1 / 20, "too few seeds to tell"),
+        # Nor do three seeds tell more where one of them lost.
+        (improvement(0.556, 1.0), 1 / 20, "too few seeds to tell"),
         (improvement(1.0, 1.0), 1 / 70, "A is better"),
         (improvement(0.0, 0.0), 1 / 70, "B is better"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -13,11 +14,15 @@ from gobi import cli
 from gobi.cli.arguments import bind
 from gobi.reproduce import STUDIES, claims, claims_page
 from gobi.reproduce.claims import CLAIMS, CONTROL
+from gobi.reproduce.claims.performance import MAZES
+from gobi.reproduce.ending import tally
 from gobi.reproduce.evidence import Evidence, gather
+from gobi.reproduce.studies import TWELVE
 
 ROOT = Path(__file__).parent.parent.parent
 TESTED = sorted({claim.study for claim in CLAIMS} - {"", "illustration"})
 BY_NAME = {claim.name: claim for claim in CLAIMS}
+NEVER = math.inf
 NEED_MORE_THAN_CURVES = {"doors", "pairs", "empty-rooms", "ec-corners", "borders"}
 
 
@@ -74,6 +79,83 @@ def test_a_claim_of_twelve_tasks_says_what_is_missing(tmp_path):
     assert verdict.because == (
         "noveld: sooner on MultiRoom-N7-S8, 11 tasks not run; ride: not run; rnd: not run; ec: not run"
     )
+
+
+def search(place, arms, **options):
+    """A verdict on EC's grid, of which these arms were run, with two seeds each."""
+    for name, times in arms.items():
+        make_arm(place / name, "ec-grid", name, seeds=(0, 1), solved_at=times, plateau=0.65, **options)
+    return BY_NAME["ec-grid"].verdict(Evidence(gather([place])))
+
+
+def test_a_search_in_which_one_cell_works_has_found_one(tmp_path):
+    cells = {arm.name: (NEVER, NEVER) for arm in STUDIES["ec-grid"].arms}
+    verdict = search(tmp_path, cells | {"beta-0.5-threshold-0.75": (2e6, 3e6)})
+    assert verdict.outcome == "not held"
+    assert verdict.because == (
+        "the best of the 16 cells of ec-grid that were run, of 16, is beta-0.5-threshold-0.75: "
+        "2 of 2 seeds get there (MultiRoom-N7-S8)"
+    )
+
+
+def test_a_search_without_a_cell_that_works_must_be_whole(tmp_path):
+    cells = {arm.name: (NEVER, NEVER) for arm in STUDIES["ec-grid"].arms}
+    cells["beta-1-threshold-0.9"] = (2e6, NEVER)
+    *most, last = cells
+    part = search(tmp_path, {name: cells[name] for name in most})
+    assert part.outcome == "undecided"
+    assert "best of the 15 cells of ec-grid that were run, of 16" in part.because
+    whole = search(tmp_path, {last: cells[last]})
+    assert whole.outcome == "held"
+    assert "is beta-1-threshold-0.9: 1 of 2 seeds get there" in whole.because
+
+
+@pytest.mark.parametrize("name", ["ec-fails", "noveld-mazes"])
+def test_failure_on_some_of_the_tasks_is_not_failure_on_all(tmp_path, name):
+    tasks = TWELVE if name == "ec-fails" else MAZES
+    for number, task in enumerate(tasks):
+        assert BY_NAME[name].verdict(Evidence(gather([tmp_path]))).outcome in ("not run", "undecided"), number
+        arm = "ec" if name == "ec-fails" else "noveld"
+        options = {"solved_at": (NEVER,) * 4, "plateau": 0.65}
+        make_arm(tmp_path / str(number), "minigrid", arm, task=task, **options)
+    assert BY_NAME[name].verdict(Evidence(gather([tmp_path]))).outcome == "held"
+
+
+@pytest.mark.parametrize(
+    ("times", "outcome"),
+    [
+        ({}, "held"),
+        ({("N7", "learned"): (7e6, 7.2e6, 7.4e6, 7.6e6)}, "not held"),
+        # How many times the frames they would have taken in the end is not known.
+        ({("N7", "learned"): (NEVER,) * 4, ("N7", "real"): (7e6, 7.2e6, 7.4e6, 7.6e6)}, "undecided"),
+        ({("S4", "learned"): (NEVER,) * 4, ("S4", "real"): (NEVER,) * 4, ("N7", "real"): SLOW}, "undecided"),
+    ],
+)
+def test_a_simulator_helps_more_only_where_seeds_get_there(tmp_path, times, outcome):
+    soon, late = (1e6, 1.1e6, 1.2e6, 1.3e6), (3e6, 3.1e6, 3.2e6, 3.3e6)
+    times = {("S4", "learned"): late, **times}
+    for kind, task in (("N7", N7), ("S4", "MiniGrid-KeyCorridorS4R3-v0")):
+        for name in ("learned", "real"):
+            reached = times.get((kind, name), soon)
+            make_arm(tmp_path / kind / name, "dynamics", name, task=task, solved_at=reached, plateau=0.65)
+    verdict = BY_NAME["real-keycorridor"].verdict(Evidence(gather([tmp_path])))
+    assert verdict.outcome == outcome
+
+
+def test_what_a_test_shows_is_counted_apart():
+    judged = [(claim, claim.verdict(Evidence([]))) for claim in CLAIMS]
+    assert tally(judged) == f"1 held, {len(CLAIMS) - 2} not run, 1 shown by a test"
+    assert BY_NAME["blind-alley"].command == f"pytest {claims.BLIND_ALLEY} -k blind_alley"
+
+
+def test_the_page_tells_the_commits_of_the_runs(tmp_path):
+    for name, times, commit in (("gobi", FAST, "0123456789+changes"), ("noveld", SLOW, "abcdef0123")):
+        card = {"commit": commit}
+        make_arm(tmp_path / name, "minigrid", name, task=N7, solved_at=times, plateau=0.65, card=card)
+    page = claims_page.markdown(Evidence(gather([tmp_path])), "gobi claims")
+    assert "| gobi | 4 | 8.00M | 0123456+ | minigrid gobi" in page
+    assert "| noveld | 4 | 8.00M | abcdef0 | minigrid noveld" in page
+    assert "sooner on MultiRoom-N7-S8 (from different versions of the code), 11 tasks not run" in page
 
 
 def test_the_illustration_holds_by_planning_and_needs_no_run():

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 
 import pytest
 from compared_runs import N7
+from matplotlib.figure import Figure
 from study_runs import FAST, SLOW, make_arm
 
-from gobi.reproduce import ending, tables
+from gobi.errors import GobiError
+from gobi.reproduce import STUDIES, ending, tables
 from gobi.reproduce.evidence import Evidence, gather
 
 PNG = b"\x89PNG"
@@ -103,6 +106,27 @@ def test_a_study_without_runs_has_no_table(tmp_path):
     assert files == {"table.csv", "summary.md"}
     assert "No runs yet." in (tmp_path / "out" / "summary.md").read_text()
     assert all("Not run" in text for text in found.sentences)
+
+
+def test_maps_that_cannot_be_written_are_an_error_of_one_line_and_the_old_ones_stay(tmp_path, monkeypatch):
+    figure = Figure()
+    # Playing takes trained agents, and is tested with the heatmaps.
+    monkeypatch.setattr(ending.heatmap, "stages", lambda *_, **__: ["agent"])
+    monkeypatch.setattr(ending.heatmap, "maps", lambda *_: [])
+    monkeypatch.setattr(ending.heatmap, "save", lambda *_: None)
+    monkeypatch.setattr(ending.heatmap, "draw", lambda *_: figure)
+    first, *_ = ending.draw_maps(STUDIES["heatmaps"], tmp_path, lambda _: None)
+    assert first.name == "maps-KeyCorridorS5R3-v0.png"
+    drawn = first.read_bytes()
+    assert drawn.startswith(PNG)
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "")
+
+    monkeypatch.setattr("gobi.training.files.write_synced", full)
+    with pytest.raises(GobiError, match=r"could not write .*maps-KeyCorridorS5R3-v0\.png: the disk is full"):
+        ending.draw_maps(STUDIES["heatmaps"], tmp_path, lambda _: None)
+    assert first.read_bytes() == drawn
 
 
 def test_cells_of_a_table_may_hold_anything():

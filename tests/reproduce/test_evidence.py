@@ -6,6 +6,7 @@ import pytest
 from compared_runs import N7, S3
 from study_runs import make_arm
 
+from gobi.reproduce import verdicts
 from gobi.reproduce.evidence import Evidence, NotRun, gather
 
 
@@ -79,6 +80,43 @@ def test_the_same_seeds_made_twice_count_once_and_the_finished_run_is_taken(tmp_
     make_arm(tmp_path / "c", "minigrid", "gobi", task=N7, plateau=0.65, seeds=(4, 5))
     found = evidence(tmp_path).compared(N7, "minigrid/gobi")["minigrid/gobi"]
     assert found.final.tolist() == pytest.approx([0.65] * 6)
+
+
+def test_a_run_of_one_seed_does_not_throw_out_a_run_of_more(tmp_path):
+    make_arm(tmp_path / "a", "heatmaps", "gobi", task=N7, seeds=(0,), plateau=0.3)
+    make_arm(tmp_path / "b", "minigrid", "gobi", task=N7, plateau=0.65)
+    found = evidence(tmp_path).compared(N7, "minigrid/gobi")["minigrid/gobi"]
+    assert found.final.tolist() == pytest.approx([0.65] * 4)
+
+
+def test_only_runs_as_the_study_asks_for_them_make_it_done(tmp_path):
+    make_arm(tmp_path / "a", "decay", "rho-5e-7", changes={"frames": 10_000})
+    make_arm(tmp_path / "b", "decay", "rho-8e-7", changes={"precision": "bfloat16"}, compact=True)
+    make_arm(tmp_path / "c", "decay", "rho-1e-6", card={"finished": None})
+    assert evidence(tmp_path).finished("decay") == 0
+    make_arm(tmp_path / "d", "decay", "rho-5e-7")
+    make_arm(tmp_path / "e", "decay", "rho-8e-7", compact=True)
+    assert evidence(tmp_path).finished("decay") == 2
+
+
+@pytest.mark.parametrize(
+    ("commits", "mixed"),
+    [
+        (("681275fabc", "681275fabc"), False),
+        (("681275fabc", "6a25fcdabc"), True),
+        (("681275fabc", "681275fabc+changes"), True),
+        (("681275fabc", None), True),
+        ((None, None), False),
+    ],
+)
+def test_it_is_said_where_arms_come_from_different_versions_of_the_code(tmp_path, commits, mixed):
+    for name, commit in zip(("gobi", "noveld"), commits, strict=True):
+        make_arm(tmp_path / name, "minigrid", name, task=N7, card={"commit": commit})
+    found = evidence(tmp_path).compared(N7, "minigrid/gobi", "minigrid/noveld")
+    assert found.where == "MultiRoom-N7-S8"
+    told = "MultiRoom-N7-S8; from different versions of the code" if mixed else "MultiRoom-N7-S8"
+    assert found.footing == told
+    assert told in verdicts.sooner(found, "minigrid/gobi", "minigrid/noveld").because
 
 
 def test_runs_without_a_recipe_or_card_or_rows_are_no_evidence(tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from compared_runs import N7, make_run
 
+from gobi.errors import GobiError
 from gobi.reproduce import STUDIES, grid, searches
 from gobi.reproduce.study import Arm
 from gobi.rewards import registry
@@ -112,6 +113,11 @@ def test_the_whole_grid_is_kept_as_csv(searched):
     for one in found:
         assert float(by_name[one.arm.name]["area"]) == pytest.approx(float(np.mean(one.area)), abs=1e-5)
         assert int(by_name[one.arm.name]["seeds"]) == 2
+
+
+def test_a_picture_that_cannot_be_written_is_an_error_of_one_line(searched, tmp_path):
+    with pytest.raises(GobiError, match=r"could not write .*nowhere.grid\.png"):
+        grid.draw(tmp_path / "nowhere" / "grid.png", grid.scores(searched), AXES)
 
 
 def test_the_grid_is_drawn(searched, tmp_path):

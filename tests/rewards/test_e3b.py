@@ -127,6 +127,19 @@ def test_a_relative_ridge_is_a_share_of_the_features_variance(short):
     assert rollout(state)[1].max() > 0.5
 
 
+def test_episodes_begun_before_the_first_lesson_begin_anew_with_it(short):
+    """Their ridge was a share of nothing; the second lesson leaves them as they are."""
+    reward = E3B(**{**SMALL, "relative": True})
+    _, state, _ = paid(reward, reward.init(jax.random.key(0), SPEC, 3), short)
+    lesson = compiled(lambda state: reward.learn(state, jax.random.key(1), short)[0])
+    going_on = ~np.asarray(short.done[-1])
+    assert going_on.any()
+    once = lesson(state)
+    assert once.fresh.all()
+    _, state, _ = paid(reward, once, short)
+    np.testing.assert_array_equal(lesson(state).fresh, ~going_on)
+
+
 def test_seeds_side_by_side_are_each_as_alone(short):
     reward = E3B(**SMALL)
     keys = jax.random.split(jax.random.key(3))

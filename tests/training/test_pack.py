@@ -32,6 +32,7 @@ from gobi.training import (
 from gobi.training.folder import Folder, Plan, Run
 from gobi.training.loop import knobs, loop
 from gobi.training.recipe import Recipe
+from gobi.training.stopping import Stopping
 from gobi.training.trainer import Trainer
 from gobi.worlds import from_settings
 
@@ -170,7 +171,7 @@ class _StopAfter(pack.Listener):
 def test_a_pack_whose_time_is_up_is_saved_and_says_so(tmp_path):
     runs = begun(tmp_path)
     with pytest.raises(run.OutOfTime):
-        pack.go(runs, until=time.monotonic())
+        pack.go(runs, stopping=Stopping(print, until=time.monotonic()))
     assert all(len(checkpoints.available(folder.checkpoints)) == 1 for folder, _ in runs)
 
 
@@ -235,7 +236,7 @@ def test_runs_that_were_left_one_checkpoint_apart_meet_at_the_one_before(togethe
 def test_a_run_of_a_pack_can_go_on_alone_and_is_a_pack_of_its_own_then(tmp_path):
     runs = begun(tmp_path)
     with pytest.raises(run.OutOfTime):
-        pack.go(runs, until=time.monotonic())
+        pack.go(runs, stopping=Stopping(print, until=time.monotonic()))
     run.go(*runs[1], checkpoint_seconds=0.0)
     assert [run.finished(*one) for one in runs] == [False, True, False]
     assert pack.packs(runs) == [[runs[0], runs[2]], [runs[1]]]
@@ -265,7 +266,7 @@ def test_agents_of_a_pack_share_their_world_and_each_folder_has_it(tmp_path, mon
     made = from_settings(assembly.model_settings(plans[0].recipe), jax.random.key(0))
     monkeypatch.setattr(world_model, "pretrain", lambda *_: world_model.Pretrained(made, 300, None))
     with pytest.raises(run.OutOfTime):
-        pack.go(runs, until=time.monotonic())
+        pack.go(runs, stopping=Stopping(print, until=time.monotonic()))
     assert len({beforehand.checksum(folder.path) for folder, _ in runs}) == 1
     assert {card.read(folder.card).pretraining_frames for folder, _ in runs} == {300}
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from gobi.analysis.comparison import Comparison, bare
+from gobi.analysis.comparison import Comparison
 from gobi.analysis.drawing import letter
 from gobi.analysis.grouping import Run
+from gobi.envs.minigrid.registry import bare
 from gobi.training.card import ABOUT_THE_OCCASION
 
 Fields = dict[str, str]

@@ -13,6 +13,7 @@ from typing import Any
 from gobi.analysis import statistics
 from gobi.analysis.grouping import Group, Method, Peeks, Run, group
 from gobi.analysis.scores import Line, Row, Scored, Task, summed_line, summed_up
+from gobi.envs.minigrid.registry import bare
 from gobi.errors import GobiError
 
 ALL = "all tasks"
@@ -133,11 +134,6 @@ def notes(comparison: Comparison) -> list[str]:
     if len(devices) > 1:
         found.append(f"Wall-clock is not comparable: the runs used {', '.join(sorted(devices))}.")
     return found
-
-
-def bare(task: str) -> str:
-    """A task's name without what all of them have in common."""
-    return task.removeprefix("MiniGrid-").removeprefix("gobi/")
 
 
 def _notes_on_peeks(comparison: Comparison) -> list[str]:

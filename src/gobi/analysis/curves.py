@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from gobi.envs.minigrid.registry import bare
 from gobi.errors import GobiError, require, unknown
 from gobi.training import metrics
 from gobi.training.files import disk_errors, write_whole
@@ -204,7 +205,7 @@ def _draw_best_returns(axis: Any, runs: Sequence[Run]) -> None:
     for task, value in best.items():
         axis.axhline(value, color="0.35", linewidth=1, linestyle=(0, (5, 4)), zorder=1)
         axis.update_datalim([(0, 1.06 * value)])
-        text = f"best known {value:.2f}" + (f", {_bare(task)}" if len(best) > 1 else "")
+        text = f"best known {value:.2f}" + (f", {bare(task)}" if len(best) > 1 else "")
         axis.annotate(
             text, (1, value), xycoords=("axes fraction", "data"), xytext=(-4, 3), textcoords="offset points",
             ha="right", va="bottom", fontsize=8, color="0.35",
@@ -230,13 +231,9 @@ def _dress(axis: Any, name: str, count_pretraining: bool) -> None:
 
 def _title(runs: Sequence[Run]) -> str:
     """The task, if it is the same one; and the run, if there is only one, which then needs no legend."""
-    tasks = {_bare(run.card.get("task", "")) for run in runs}
+    tasks = {bare(run.card.get("task", "")) for run in runs}
     parts = [*tasks] * (len(tasks) == 1) + [str(run) for run in runs] * (len(runs) == 1)
     return ": ".join(part for part in parts if part)
-
-
-def _bare(task: str) -> str:
-    return task.removeprefix("MiniGrid-").removeprefix("gobi/")
 
 
 def _short_names(folders: Sequence[Path]) -> list[str]:

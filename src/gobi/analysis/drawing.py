@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from gobi.analysis.comparison import ALL, Comparison, bare
+from gobi.analysis.comparison import ALL, Comparison
 from gobi.analysis.curves import LABELS
 from gobi.analysis.scores import Line
+from gobi.envs.minigrid.registry import bare
 from gobi.errors import require
 
 LIGHT = ("#0072B2", "#C84E00", "#00805D", "#A8457F", "#8F6400", "#3A3A3A", "#6A4FC0", "#A0342A")

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from gobi.analysis import statistics
 from gobi.analysis.card_table import cards
-from gobi.analysis.comparison import ALL, SHARED, Comparison, bare, millions, notes
+from gobi.analysis.comparison import ALL, SHARED, Comparison, millions, notes
 from gobi.analysis.drawing import DARK, LIGHT, label, letter, svg, swatch
 from gobi.analysis.grouping import Method
 from gobi.analysis.meanings import COLUMNS, EXPLAINED
 from gobi.analysis.scores import Row
+from gobi.envs.minigrid.registry import bare
 
 PEEKS = {
     "free": "Looks without a step (peeks) do not.",

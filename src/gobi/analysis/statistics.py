@@ -152,15 +152,12 @@ Direction = Literal["better", "worse", "alike", "too few seeds"]
 def direction(improvement: Interval | None, chance: float) -> Direction:
     """What the interval of a probability of improvement allows to say of the first method.
 
-    chance:  see `chance_of_separation`. Where no seed ever lost the interval has no width, and with few seeds
-             that is no certainty.
+    chance:  see `chance_of_separation`. Where even the clearest outcome is no rarer than that, no interval of
+             so few seeds is to be believed: the bootstrap's are too narrow then, or have no width at all.
     """
-    if improvement is None:
+    if improvement is None or 2 * chance > 1 - LEVEL:
         return "too few seeds"
     low, high = improvement
-    # Floating point: shares of thirds do not add up to quite one.
-    if math.isclose(low, high) and 2 * chance > 1 - LEVEL:
-        return "too few seeds"
     return "better" if low > 0.5 else "worse" if high < 0.5 else "alike"
 
 

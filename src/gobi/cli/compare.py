@@ -10,12 +10,13 @@ import tyro
 
 from gobi.analysis import comparison as comparisons
 from gobi.analysis import page
-from gobi.analysis.comparison import Comparison, bare, millions
+from gobi.analysis.comparison import Comparison, millions
 from gobi.analysis.drawing import png
 from gobi.analysis.grouping import Peeks
 from gobi.cli.arguments import UsageError, check_seed
 from gobi.cli.output import new_folder
 from gobi.cli.terminal import say, show
+from gobi.envs.minigrid.registry import bare
 from gobi.errors import GobiError, MissingExtra
 from gobi.training.files import disk_errors, write_whole
 

@@ -19,6 +19,8 @@ from gobi.training import pack, run
 from gobi.training.folder import Run
 from gobi.training.recipe import differences
 from gobi.training.record import Outcome
+from gobi.training.stopping import Stopping
+from gobi.training.trainer import NotFinite
 
 ON_A_CPU = 16
 """Agents in one pack where there is no accelerator: more bring no speed there, and take memory."""
@@ -58,22 +60,38 @@ def train(packs: Sequence[Sequence[Run]], until: float | None = None) -> list[Ru
 
     until:  the moment of `time.monotonic` when that is.
     """
+    stopping, broken = Stopping(say, until), []
     for number, group in enumerate(packs, start=1):
         if until is not None and time.monotonic() >= until:
             return [one for later in packs[number - 1 :] for one in later]
         agents = sum(len(plan.seeds) for _, plan in group)
-        runs = "1 run" if len(group) == 1 else f"{len(group)} runs"
+        runs = runs_in_words(len(group))
         say(f"\npack {number} of {len(packs)}: {runs}, {agents} agents side by side, on {jax.devices()[0]}")
         begun = time.perf_counter()
         try:
-            outcomes = _go(group, until)
+            outcomes = _go(group, stopping)
         except run.OutOfTime:
             return [one for later in packs[number - 1 :] for one in later]
+        except NotFinite as error:
+            # The others can still be had.
+            say(f"error: {error}")
+            broken.append(error)
+            continue
         except run.Stopped:
             say("stopped and saved: the same command goes on from there")
             raise
         _tell(group, outcomes, time.perf_counter() - begun)
+        if stopping.asked and number < len(packs):
+            # Asked for in the last interval, after which there was nothing left to stop.
+            raise run.Stopped
+    if broken:
+        raise GobiError(f"{broken[0]}; all else is trained: name the runs to go on without it with --arms")
     return []
+
+
+def runs_in_words(count: int) -> str:
+    """So many runs."""
+    return "1 run" if count == 1 else f"{count} runs"
 
 
 def duration(seconds: float) -> str:
@@ -83,21 +101,27 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
 
 
-def _go(group: Sequence[Run], until: float | None) -> list[Outcome]:
+def _go(group: Sequence[Run], stopping: Stopping) -> list[Outcome]:
     for folder, plan in group:
         if not _begun(folder):
+            _clear(folder)
             run.begin(folder, plan)
     # Each plan as it was kept: whether it repeats itself bit for bit is part of it.
     kept = [(folder, run.planned(folder)) for folder, _ in group]
     with bars() as listener:
-        return pack.go(kept, listener, until=until)
+        stopping.say = listener.say
+        return pack.go(kept, listener, stopping=stopping)
 
 
 def _begun(folder: run.Folder) -> bool:
-    """Whether there is a run in the folder; what a process killed while it began left there is removed."""
-    if folder.recipe.exists() and not folder.run.exists():
+    """Whether there is a run in the folder that can go on."""
+    return folder.recipe.exists() and folder.run.exists()
+
+
+def _clear(folder: run.Folder) -> None:
+    """Removes what a process left that was killed while it began; nothing else is touched."""
+    if folder.path.is_dir() and list(folder.path.iterdir()) == [folder.recipe]:
         folder.recipe.unlink()
-    return folder.recipe.exists()
 
 
 def _tell(group: Sequence[Run], outcomes: Sequence[Outcome], took: float) -> None:

@@ -15,7 +15,7 @@ from gobi.cli.claims import chosen
 from gobi.cli.compare import compare
 from gobi.cli.terminal import say, show
 from gobi.cli.train import choose
-from gobi.errors import MissingExtra, unknown
+from gobi.errors import GobiError, MissingExtra, unknown
 from gobi.reproduce import STUDIES, Study, grid, illustration, timing
 from gobi.reproduce.timing import Earlier
 from gobi.training import pack, run
@@ -59,7 +59,7 @@ def reproduce(
         out: the folder to write into, or to go on in; by default reproduced/FIGURE. With --list, where the
             folders of all figures lie.
         plan: only say what would be trained.
-        kept: train nothing; make the figure, the table and the verdict from runs in these folders.
+        kept: train nothing; conclude the study from runs in these folders: its table, figure and verdicts.
         listed: only list the figures, and how they stand; so does the command alone.
     """
     if listed or not figure:
@@ -72,15 +72,18 @@ def reproduce(
     if figure not in STUDIES:
         raise unknown("figure", figure, [*STUDIES, ILLUSTRATION])
     if kept:
+        if tasks or arms or rewards or frames or seeds or minutes or plan:
+            raise GobiError("--from takes the runs that it finds: it goes with --out only")
         ending.end(figure, chosen(kept), out / "kept")
         return
-    check_seed(seed)
     at_least("--seeds", seeds, 0)
     at_least("--together", together, 0)
     at_least("--minutes", minutes, 0)
     until = time.monotonic() + 60 * minutes if minutes else None
     study = STUDIES[figure].only(tasks, arms, rewards)
     numbers = tuple(range(seed, seed + (seeds or study.seeds)))
+    for number in (numbers[0], numbers[-1]):
+        check_seed(number)
     # Only our own folder of studies is searched: what else lies beside a named one can be anything.
     beside = REPRODUCED if usual else out
     runs = _planned(study, numbers, frames, out)
@@ -99,7 +102,11 @@ def reproduce(
     shown = _search(study, runs, out) if study.axes else [folder.path for folder, _ in runs]
     # A page of its own for every time, so that one can see what more runs have changed.
     say("")
-    compare(tuple(shown), out=_new(out / "comparison"), peeks=study.peeks)
+    try:
+        compare(tuple(shown), out=_new(out / "comparison"), peeks=study.peeks)
+    except GobiError as error:
+        # Such as runs on tasks that have no other method, or shorter ones than pre-training.
+        say(f"no comparison: {error}")
     say("")
     # Claims that compare studies find the others beside this one.
     ending.end(figure, [out, beside], out)
@@ -143,14 +150,14 @@ def _tell(
     if groups:
         count = "one pack" if len(groups) == 1 else f"{len(groups)} packs, one after the other"
         say(
-            f"to train: {sum(map(len, groups))} runs in {count}; about "
+            f"to train: {packs.runs_in_words(sum(map(len, groups)))} in {count}; about "
             f"{packs.duration(timing.seconds(groups, known))} if {timing.source(groups, known)}"
         )
 
 
 def _say_left(left: Sequence[Run], out: Path) -> None:
     names = ", ".join(str(folder.path.relative_to(out)) for folder, _ in left)
-    runs = "1 run" if len(left) == 1 else f"{len(left)} runs"
+    runs = packs.runs_in_words(len(left))
     say(f"\nthe time is up, and what was trained is saved; the same command goes on. Left: {runs} ({names})")
 
 

@@ -9,6 +9,7 @@ from gobi.analysis.grouping import Run
 from gobi.reproduce.claims import CLAIMS, SECTIONS, Claim
 from gobi.reproduce.ending import tally
 from gobi.reproduce.evidence import Evidence, Setting
+from gobi.reproduce.occasion import commit
 from gobi.reproduce.tables import to_markdown
 from gobi.reproduce.verdicts import Verdict
 
@@ -24,9 +25,11 @@ Every sentence of the paper that claims a result, in our words; what tests it he
   a number, is within a factor of 1.5, interval included.
 - **undecided**: too few seeds, intervals that overlap, runs that are too short, or only a part of the tasks.
 - **not run**: runs are missing.
+- **shown by a test**: no matter of runs; a test of the repository shows it.
 
 Runs are found by their recipes. They are set against each other only if they differ in nothing but what the
-study is about. Where they are not as the study asks for (shorter, with small networks), that is said.
+study is about. Where they are not as the study asks for (shorter, with small networks), or come from
+different versions of the code, that is said.
 """
 
 
@@ -74,10 +77,13 @@ def _runs(evidence: Evidence) -> list[str]:
         least = min(arms, key=lambda setting: (len(setting), setting))
         end = "" if run.card.get("finished") else ", not finished"
         length = f"{millions(float(run.columns['frames'].max()))}{end}"
-        rows.append([name, str(len(run.seeds)), length, ", ".join(arms[least]), ", ".join(least) or "-"])
+        counts, but = ", ".join(arms[least]), ", ".join(least) or "-"
+        rows.append([name, str(len(run.seeds)), length, commit(run), counts, but])
     others = len(evidence.runs) - len(counted)
     left = [f"{others} other runs are on other tasks, or of no study."] * bool(others)
-    return [to_markdown(["run", "seeds", "frames", "counts as", "but"], rows, left=5).rstrip(), *left]
+    headings = ["run", "seeds", "frames", "commit", "counts as", "but"]
+    about = "A plus after a commit: files had been changed since."
+    return [to_markdown(headings, rows, left=len(headings)).rstrip(), about, *left]
 
 
 def table(judged: Sequence[Judged]) -> list[list[str]]:

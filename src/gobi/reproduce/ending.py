@@ -8,17 +8,26 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gobi.analysis import heatmap
+from gobi.envs.minigrid.registry import bare
 from gobi.errors import MissingExtra
 from gobi.reproduce import claims, figures, tables
 from gobi.reproduce.claims import Claim
 from gobi.reproduce.evidence import Compared, Evidence
 from gobi.reproduce.study import Study
-from gobi.reproduce.verdicts import Verdict
+from gobi.reproduce.verdicts import Outcome, Verdict
 from gobi.training.files import disk_errors, write_whole
 
 NO_CLAIM = "The paper claims nothing here: the study is ours."
 MADE_BEFORE = ("grid.png", "maps-*.png")
 """Pictures that lie in the folder already."""
+WORDS: dict[Outcome, str] = {
+    "held": "Held here",
+    "not held": "Did not hold here",
+    "undecided": "Open",
+    "not run": "Not run",
+    "shown by a test": "Shown by a test",
+}
+"""How a sentence about each outcome begins; in the order in which they are counted."""
 LEVELS, EPISODES = (0, 1, 2), 50
 """Of maps: levels that training did not see, and how often each is played."""
 
@@ -97,8 +106,9 @@ def draw_maps(study: Study, out: Path, told: Callable[[str], None]) -> list[Path
             columns += mine
             names += [arm.name] * len(mine)
         if columns:
-            path = out / f"maps-{task.removeprefix('MiniGrid-').replace('/', '-')}.png"
-            heatmap.draw(task, columns, names).savefig(path, dpi=130)
+            path = out / f"maps-{bare(task)}.png"
+            with disk_errors(str(path)):
+                write_whole(path, figures.png(heatmap.draw(task, columns, names), dpi=130))
             written.append(path)
     return written
 
@@ -110,15 +120,13 @@ def said(claim: Claim, verdict: Verdict) -> str:
 
 def sentence(verdict: Verdict) -> str:
     """A verdict as a sentence of its own."""
-    words = {"held": "Held here", "not held": "Did not hold here", "undecided": "Open", "not run": "Not run"}
-    return f"{words[verdict.outcome]}: {verdict.because}."
+    return f"{WORDS[verdict.outcome]}: {verdict.because}."
 
 
 def tally(judged: Sequence[tuple[Claim, Verdict]]) -> str:
     """How many claims held, and so on, in a few words."""
     counts = Counter(verdict.outcome for _, verdict in judged)
-    order = ("held", "not held", "undecided", "not run")
-    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in order if counts[outcome]) or "-"
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in WORDS if counts[outcome]) or "-"
 
 
 def _pictures(name: str, title: str, found: Sequence[Compared]) -> dict[str, bytes]:

@@ -7,17 +7,18 @@ against each other only if they differ from it in the same way, their *setting*,
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gobi.analysis import curves, grouping
-from gobi.analysis.comparison import bare, millions, task_of
+from gobi.analysis.comparison import millions, task_of
 from gobi.analysis.grouping import NEVER_A_METHOD, Group, Method, Run
 from gobi.analysis.scores import Scored, Task
+from gobi.envs.minigrid.registry import short
 from gobi.errors import GobiError
+from gobi.reproduce import occasion
 from gobi.reproduce.studies import STUDIES
 from gobi.reproduce.study import Arm, Study
 from gobi.training import recipes
@@ -25,6 +26,8 @@ from gobi.training import recipes
 METRIC = "return"
 FRAMES = " frames"
 """How the word for another length ends."""
+COMPACT = "compact networks"
+"""What a study is trained with where there is no accelerator."""
 
 Setting = tuple[str, ...]
 """In what a run is not as its study asks for, in words; empty if it is."""
@@ -50,7 +53,7 @@ class Compared:
     task:     threshold and common end.
     arms:     the scores by the arms' names, as they were asked for.
     setting:  the setting.
-    crowded:  folders of runs that shared their device with others, so that their clocks say little.
+    crowded:  folders of runs that may have shared their device, so that their clocks say little.
     """
 
     task: Task
@@ -70,7 +73,17 @@ class Compared:
     def where(self) -> str:
         """The task, and the setting if there is something to say about it."""
         told = f" with {', '.join(self.setting)}" if self.setting else ""
-        return f"{bare(self.task.name).removesuffix('-v0')}{told}"
+        return f"{short(self.task.name)}{told}"
+
+    @property
+    def footing(self) -> str:
+        """The same, and whether the runs come from different versions of the code."""
+        return f"{self.where}; {occasion.OTHER_CODE}" if self.mixed else self.where
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the runs come from different versions of the code."""
+        return occasion.different_code(run for scored in self.arms.values() for run in scored.group.runs)
 
 
 class Evidence:
@@ -79,7 +92,7 @@ class Evidence:
     def __init__(self, runs: Iterable[Run], studies: Mapping[str, Study] | None = None):
         self.runs, self.studies = tuple(runs), STUDIES if studies is None else studies
         self.known: dict[Key, dict[Setting, list[Run]]] = {}
-        self.crowded = _crowded(self.runs)
+        self.crowded = occasion.crowded(self.runs)
         for name, study in self.studies.items():
             varied = _varied(study)
             for arm in study.arms:
@@ -104,7 +117,7 @@ class Evidence:
         shared = set.intersection(*(set(self._settings(arm, task)) for arm in arms))
         if not shared:
             raise NotRun(
-                f"the runs of {_listed(map(_bare, arms))} on {_short(task)} differ in more than the study"
+                f"the runs of {_listed(map(arm_name, arms))} on {short(task)} differ in more than the study"
             )
 
         def preference(setting: Setting) -> tuple[Any, ...]:
@@ -135,9 +148,12 @@ class Evidence:
         return self._scored({arm: found[chosen] for arm, found in there.items() if chosen in found}, chosen)
 
     def finished(self, study: str) -> int:
-        """How many arms of a study have a run that came to its end."""
+        """How many arms of a study have a run as the study asks for it that came to its end.
+
+        Networks that are compact, and nothing else, are as it asks for without an accelerator.
+        """
         return sum(
-            any(run.card.get("finished") for runs in settings.values() for run in runs)
+            any(run.card.get("finished") for own in ((), (COMPACT,)) for run in settings.get(own, ()))
             for (name, _, _), settings in self.known.items()
             if name == study
         )
@@ -161,6 +177,11 @@ def gather(folders: Sequence[Path]) -> list[Run]:
             found += curves.metrics_files([folder])
     files = [file for file in dict.fromkeys(found) if _readable(file)]
     return grouping.find(files) if files else []
+
+
+def arm_name(arm: str) -> str:
+    """The name of an arm without its study's."""
+    return arm.rpartition("/")[2]
 
 
 Asked = list[tuple[Setting, dict[str, Any]]]
@@ -196,7 +217,7 @@ def _asked(arm: Arm, recipe: str) -> Asked:
     found: Asked = [(words, dataclasses.asdict(whole))]
     if recipe == "gobi":
         small = recipes.compact(recipes.recipe(arm.task, recipe), **arm.changes)
-        found.append(((*words, "compact networks"), dataclasses.asdict(small)))
+        found.append(((*words, COMPACT), dataclasses.asdict(small)))
     return found
 
 
@@ -211,40 +232,21 @@ def _said(name: str, value: Any) -> str:
 
 
 def _group(name: str, runs: Sequence[Run]) -> Group:
-    method = Method(*runs[0].base, (), _bare(name))
+    method = Method(*runs[0].base, (), arm_name(name))
     return Group(runs[0].card["task"], method, tuple(runs), grouping.curves_of(runs, METRIC))
 
 
 def _each_seed_once(runs: Sequence[Run]) -> list[Run]:
-    """Runs that have no seed in common: of the same run made twice, the finished or else the longer one."""
+    """Runs that have no seed in common: finished ones first, then those of more seeds, then longer ones."""
+
+    def preference(run: Run) -> tuple[bool, int, float]:
+        return not run.card.get("finished"), -len(run.seeds), -float(run.columns["frames"].max())
+
     kept: list[Run] = []
-    order = sorted(runs, key=lambda run: (not run.card.get("finished"), -run.columns["frames"].max()))
-    for run in order:
+    for run in sorted(runs, key=preference):
         if not any(set(run.seeds) & set(other.seeds) for other in kept):
             kept.append(run)
     return kept
-
-
-def _crowded(runs: Sequence[Run]) -> frozenset[Path]:
-    """Runs during which another of them was going on, on a device of the same kind."""
-    times = [(run, *_time(run)) for run in runs if run.card.get("started")]
-    return frozenset(
-        run.folder
-        for run, begun, ended in times
-        for other, earlier, later in times
-        if other is not run
-        and other.card.get("device") == run.card.get("device")
-        and begun < later
-        and earlier < ended
-    )
-
-
-def _time(run: Run) -> tuple[datetime.datetime, datetime.datetime]:
-    """When a run began and ended, as far as its card tells."""
-    begun = datetime.datetime.fromisoformat(run.card["started"])
-    if run.card.get("finished"):
-        return begun, datetime.datetime.fromisoformat(run.card["finished"])
-    return begun, begun + datetime.timedelta(seconds=float(run.card.get("seconds", 0.0)))
 
 
 def _readable(file: Path) -> bool:
@@ -256,19 +258,11 @@ def _readable(file: Path) -> bool:
         )
 
 
-def _bare(arm: str) -> str:
-    return arm.rpartition("/")[2]
-
-
-def _short(task: str) -> str:
-    return bare(task).removesuffix("-v0")
-
-
 def _told(missing: Sequence[tuple[str, str]]) -> str:
     """No runs of these arms, arms that miss the same tasks together."""
     tasks: dict[str, tuple[str, ...]] = {}
     for arm, task in missing:
-        tasks[_bare(arm)] = (*tasks.get(_bare(arm), ()), _short(task))
+        tasks[arm_name(arm)] = (*tasks.get(arm_name(arm), ()), short(task))
     alike: dict[tuple[str, ...], list[str]] = {}
     for arm, where in tasks.items():
         alike.setdefault(tuple(dict.fromkeys(where)), []).append(arm)

@@ -40,7 +40,7 @@ def curves(title: str, found: Sequence[Compared]) -> bytes:
             axis.set_ylabel("return")
     _legend(figure, arms)
     figure.suptitle(textwrap.fill(title, LETTERS * round(figure.get_figwidth())), fontsize=12)
-    return _png(figure)
+    return png(figure)
 
 
 def accuracy(found: Compared) -> bytes:
@@ -64,7 +64,7 @@ def accuracy(found: Compared) -> bytes:
     before.set_ylabel(f"million frames to a return of {found.task.threshold or 0:.2f}")
     _legend(figure, [_label(found, arm) for arm in arms], points=True)
     figure.suptitle(f"{found.where}; hollow: not there by the end", fontsize=11)
-    return _png(figure)
+    return png(figure)
 
 
 def wallclock(found: Compared) -> bytes:
@@ -89,7 +89,14 @@ def wallclock(found: Compared) -> bytes:
     axis.set_title(found.where, fontsize=11)
     axis.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
-    return _png(figure)
+    return png(figure)
+
+
+def png(figure: Any, dpi: int = 140) -> bytes:
+    """A picture as it is to lie on the disk."""
+    file = io.BytesIO()
+    figure.savefig(file, format="png", dpi=dpi)
+    return file.getvalue()
 
 
 def _figure(down: int, across: int, arms: int) -> tuple[Any, list[Any]]:
@@ -165,9 +172,3 @@ def _dash(number: int) -> Any:
 
 def _label(found: Compared, arm: str) -> str:
     return found[arm].group.method.label
-
-
-def _png(figure: Any) -> bytes:
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=140)
-    return file.getvalue()

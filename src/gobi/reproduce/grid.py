@@ -15,8 +15,11 @@ from jaxtyping import Float64
 from gobi.analysis import grouping, statistics
 from gobi.analysis.comparison import millions, task_of
 from gobi.analysis.grouping import Group, Method
+from gobi.envs.minigrid.registry import bare
 from gobi.errors import require
+from gobi.reproduce.figures import png
 from gobi.reproduce.study import Arm
+from gobi.training.files import disk_errors, write_whole
 
 METRIC = "return"
 SCORES = (
@@ -98,24 +101,25 @@ def to_csv(found: Sequence[Score], axes: Sequence[str]) -> str:
 
 def draw(path: Path, found: Sequence[Score], axes: Sequence[str]) -> None:
     """A table for each method, one colour scale for all; the best cell of each is framed."""
-    pyplot = require("matplotlib.pyplot", extra="plot")
+    # Not pyplot: it would look for a display, and keep every figure.
+    make = require("matplotlib.figure", extra="plot").Figure
+    frame = require("matplotlib.patches", extra="plot").Rectangle
     tables, chosen = list(dict.fromkeys(_table(score) for score in found)), best(found)
     areas = [score.mean for score in found]
     wide = min(len(tables), 3)
     high = -(-len(tables) // wide)
-    figure, places = pyplot.subplots(
-        high, wide, figsize=(4.2 * wide, 3.9 * high), squeeze=False, layout="constrained"
-    )
+    figure = make(figsize=(4.2 * wide, 3.9 * high), layout="constrained")
+    places = figure.subplots(high, wide, squeeze=False)
     shown = None
     for axis, table in zip(places.flat, tables, strict=False):
         members = [score for score in found if _table(score) == table]
         shown = _draw_table(axis, members, (min(areas), max(areas)), axes)
-        axis.set_title(f"{table[1]}, {table[0].removeprefix('MiniGrid-')}", fontsize=10)
+        axis.set_title(f"{table[1]}, {bare(table[0])}", fontsize=10)
         rows, columns = _headings(members)
         for one in (score for score in chosen if score in members):
             assert one.arm.cell is not None
             at = columns.index(one.arm.cell.column) - 0.5, rows.index(one.arm.cell.row) - 0.5
-            axis.add_patch(pyplot.Rectangle(at, 1, 1, fill=False, edgecolor="#d55e00", linewidth=3))
+            axis.add_patch(frame(at, 1, 1, fill=False, edgecolor="#d55e00", linewidth=3))
     for axis in list(places.flat)[len(tables) :]:
         axis.set_axis_off()
     known = sorted({score.threshold for score in found if score.threshold})
@@ -123,8 +127,8 @@ def draw(path: Path, found: Sequence[Score], axes: Sequence[str]) -> None:
     below = f"; below it, the frames until the return was {wanted}" if wanted else ""
     figure.suptitle(f"mean return over all frames{below}; framed, the best of each method", fontsize=10)
     figure.colorbar(shown, ax=places, label="mean return over all frames", shrink=0.8)
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    with disk_errors(str(path)):
+        write_whole(path, png(figure, dpi=150))
 
 
 def _draw_table(axis: Any, members: Sequence[Score], span: tuple[float, float], axes: Sequence[str]) -> Any:

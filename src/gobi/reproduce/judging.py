@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gobi.analysis.grouping import Run
+from gobi.envs.minigrid.registry import short
 from gobi.reproduce import illustration, measured, verdicts
-from gobi.reproduce.evidence import Compared, Evidence, NotRun
+from gobi.reproduce.evidence import Compared, Evidence, NotRun, arm_name
+from gobi.reproduce.measured import Visits
+from gobi.reproduce.occasion import OTHER_CODE
 from gobi.reproduce.verdicts import MARGIN, Verdict
 
 Judge = Callable[[Evidence], Verdict]
@@ -54,23 +57,37 @@ def solves(task: str, arm: str) -> Judge:
     return lambda evidence: verdicts.all_solve(evidence.compared(task, arm), arm)
 
 
-def fails(tasks: Sequence[str], *arms: str) -> Judge:
-    """Most seeds of the arms fail, on as many of these tasks as were run."""
+def fails(tasks: Sequence[str], arm: str) -> Judge:
+    """Most seeds of an arm fail, over all of these tasks."""
 
     def judge(evidence: Evidence) -> Verdict:
-        found: list[tuple[Compared, str]] = []
-        for task in tasks:
-            for arm in arms:
-                try:
-                    found.append((evidence.compared(task, arm), arm))
-                except NotRun:
-                    continue
+        found = [one for task in tasks if (one := _if_run(evidence, task, arm)) is not None]
         if not found:
-            study, _, arm = arms[0].partition("/")
-            raise NotRun(f"no runs of {arm}" if len(arms) == 1 else f"no runs of the study {study}")
-        return verdicts.mostly_fail(found)
+            raise NotRun(f"no runs of {arm_name(arm)}")
+        seeds = evidence.studies[arm.partition("/")[0]].seeds
+        return verdicts.mostly_fail(found, arm, len(tasks) - len(found), seeds)
 
     return judge
+
+
+def none_works(task: str, study: str, arms: Sequence[str]) -> Judge:
+    """None of the arms of a search over settings works."""
+
+    def judge(evidence: Evidence) -> Verdict:
+        names = [f"{study}/{arm}" for arm in arms]
+        found = {name: one for name in names if (one := _if_run(evidence, task, name)) is not None}
+        if not found:
+            raise NotRun(f"no runs of the study {study}")
+        return verdicts.none_works(study, found, len(names))
+
+    return judge
+
+
+def _if_run(evidence: Evidence, task: str, arm: str) -> Compared | None:
+    try:
+        return evidence.compared(task, arm)
+    except NotRun:
+        return None
 
 
 def sooner_than_all(tasks: Sequence[str], first: str, others: Sequence[str]) -> Judge:
@@ -85,15 +102,16 @@ def sooner_than_all(tasks: Sequence[str], first: str, others: Sequence[str]) -> 
                     outcome = pair(verdicts.sooner, task, first, other)(evidence).outcome
                 except NotRun:
                     continue
-                by[outcome].append(_short(task))
+                mixed = evidence.compared(task, first, other).mixed
+                by[outcome].append(f"{short(task)}{f' ({OTHER_CODE})' * mixed}")
                 found.append(Verdict(outcome, _against(other, by, len(tasks))))
         if not found:
-            raise NotRun(f"no task has both {_bare(first)} and one of {', '.join(map(_bare, others))}")
+            raise NotRun(f"no task has both {arm_name(first)} and one of {', '.join(map(arm_name, others))}")
         outcome = verdicts.both(found).outcome
         if outcome == "held" and len(found) < len(tasks) * len(others):
             outcome = "undecided"
         last = {told.because.partition(":")[0]: told.because for told in found}
-        unmet = [_bare(other) for other in others if _bare(other) not in last]
+        unmet = [arm_name(other) for other in others if arm_name(other) not in last]
         return Verdict(outcome, "; ".join([*last.values(), *[f"{name}: not run" for name in unmet]]))
 
     return judge
@@ -107,27 +125,32 @@ def _against(other: str, by: dict[str, list[str]], tasks: int) -> str:
         if names
     ]
     left = tasks - sum(map(len, by.values()))
-    return f"{_bare(other)}: {', '.join([*parts, *[f'{left} tasks not run'] * bool(left)])}"
+    return f"{arm_name(other)}: {', '.join([*parts, *[f'{left} tasks not run'] * bool(left)])}"
 
 
 def saves_more(on: str, than: str, slow: str, fast: str) -> Judge:
     """The slow arm takes more times the frames of the fast one on a task than on another."""
 
     def judge(evidence: Evidence) -> Verdict:
-        ratios = []
-        for task in (on, than):
-            found = evidence.compared(task, slow, fast)
-            ratios.append(verdicts.times_ratio(found[slow], found[fast]))
-        (much, low, high), (little, least, most) = ratios
-        names = [_bare(name) for name in (slow, fast)]
+        here, there = (evidence.compared(task, slow, fast) for task in (on, than))
+        (much, low, high), (little, least, most) = (
+            verdicts.times_ratio(found[slow], found[fast]) for found in (here, there)
+        )
+        names = [arm_name(name) for name in (slow, fast)]
         told = (
-            f"{names[0]} takes {much:.2f} times the frames of {names[1]} on {_short(on)}, "
-            f"{little:.2f} on {_short(than)}"
+            f"{names[0]} takes {much:.2f} times the frames of {names[1]} on {short(on)}, "
+            f"{little:.2f} on {short(than)}{f', {OTHER_CODE}' * (here.mixed or there.mixed)}"
         )
         if low is None or high is None or least is None or most is None:
             return Verdict("undecided", f"too few seeds: {told}")
         told += f" (95 %: {low:.2f} to {high:.2f}, {least:.2f} to {most:.2f})"
-        return Verdict("held" if low > most else "not held" if high < least else "undecided", told)
+        # A ratio is at least what it seems if all seeds of the fast arm got there, at most if the slow one's.
+        if low > most and here[fast].solved.all() and there[slow].solved.all():
+            return Verdict("held", told)
+        if high < least and here[slow].solved.all() and there[fast].solved.all():
+            return Verdict("not held", told)
+        unsolved = not all(found[arm].solved.all() for found in (here, there) for arm in (slow, fast))
+        return Verdict("undecided", f"not all seeds get there: {told}" if unsolved else told)
 
     return judge
 
@@ -147,15 +170,16 @@ def goes_less(
         for name, stages in (arm, other):
             known = [_visits(evidence.of(task, name, found.setting), place, at) for at in stages]
             if None in known:
-                raise NotRun(f"no heatmap of {_bare(name)} on {_short(task)} with {place}")
-            shares.append([share for share in known if share is not None])
-            at = ", ".join(
-                f"{share:.0%} at {stage / 1e6:g}M" for share, stage in zip(shares[-1], stages, strict=True)
-            )
-            told.append(f"{_bare(name)} {at}")
-        words = (
-            f"share of visits in {place.replace('_', ' ')}: {'; '.join(told)} (one seed each; {found.where})"
-        )
+                near = ", ".join(f"{stage / 1e6:g}M" for stage in stages)
+                raise NotRun(
+                    f"no heatmap of {arm_name(name)} on {short(task)} with {place} at about {near} frames"
+                )
+            there = [one for one in known if one is not None]
+            shares.append([one.visits for one in there])
+            at = ", ".join(f"{one.visits:.0%} at {one.frames / 1e6:.3g}M" for one in there)
+            told.append(f"{arm_name(name)} {at}")
+        kind = place.replace("_", " ")
+        words = f"share of visits in {kind}: {'; '.join(told)} (one seed each; {found.footing})"
         if max(shares[0]) * MARGIN < max(shares[1]):
             return Verdict("held", words)
         return Verdict("not held" if max(shares[0]) >= max(shares[1]) else "undecided", words)
@@ -169,7 +193,7 @@ def on_each(tasks: Sequence[str], arm: str, judge: Callable[..., Verdict], *more
     def judged(evidence: Evidence) -> Verdict:
         runs = [found[0] for task in tasks if (found := evidence.of(task, arm))]
         if not runs:
-            raise NotRun(f"no runs of {_bare(arm)}")
+            raise NotRun(f"no runs of {arm_name(arm)}")
         return judge(runs, *more)
 
     return judged
@@ -193,14 +217,5 @@ def missing(what: str) -> Judge:
     return judge
 
 
-def _visits(runs: Sequence[Run], place: str, at: int) -> float | None:
-    known = [found for run in runs if (found := measured.visits(run, place, at)) is not None]
-    return known[0][0] if known else None
-
-
-def _bare(arm: str) -> str:
-    return arm.rpartition("/")[2]
-
-
-def _short(task: str) -> str:
-    return task.removeprefix("MiniGrid-").removeprefix("gobi/").removesuffix("-v0")
+def _visits(runs: Sequence[Run], place: str, at: int) -> Visits | None:
+    return next((found for run in runs if (found := measured.visits(run, place, at)) is not None), None)

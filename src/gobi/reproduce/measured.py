@@ -14,9 +14,12 @@ import numpy as np
 
 from gobi.analysis import statistics
 from gobi.analysis.grouping import Run
+from gobi.envs.minigrid.registry import short
 from gobi.reproduce.evidence import Compared
 from gobi.reproduce.verdicts import MARGIN, Outcome, Verdict
 
+ABOUT = 0.1
+"""A stage of training is another one if it is further away than this share of its frames."""
 ALREADY_LONGER = 1.05
 """A run takes longer than another if it does by this factor: less is the noise of a machine."""
 
@@ -29,29 +32,31 @@ class Clock:
     training:     seconds of all of it, compiling included, as the card has it.
     pretraining:  seconds before it; None if that was not recorded.
     machine:      what it ran on, with how many seeds.
-    alone:        whether it had the machine to itself.
+    shared:       what it shared the machine with, or may have; empty if nothing.
     """
 
     per_million: float
     training: float
     pretraining: float | None
     machine: str
-    alone: bool
+    shared: str
 
 
 def clock(run: Run, crowded: frozenset[Path] = frozenset()) -> Clock:
-    """The times of a run. The first of its rows includes compiling, so the pace is taken from there on."""
+    """The times of a run; of a pack's time, its share.
+
+    The pace is the median of its rows: compiling, at the start and when a run goes on or its memory grows,
+    is part of a few of them only.
+    """
     mine = run.columns["seed"] == run.seeds[0]
-    frames, seconds = run.columns["frames"][mine], run.columns["seconds"][mine]
-    rows = len(frames) > 1
-    pace = (seconds[-1] - seconds[0]) / (frames[-1] - frames[0]) if rows else seconds[-1] / frames[-1]
-    count = len(run.seeds)
+    seconds, count = run.columns["seconds"][mine], len(run.seeds)
+    shared = "other runs may have shared the machine at the time" if run.folder in crowded else ""
     return Clock(
-        per_million=float(pace * 1e6),
+        per_million=float(1e6 * count / np.nanmedian(run.columns["steps_per_second"][mine])),
         training=float(seconds[-1]),
         pretraining=run.card.get("pretraining_seconds"),
         machine=f"{run.card.get('device')}, {count} seed{'s' * (count > 1)}",
-        alone=not run.card.get("beside") and run.folder not in crowded,
+        shared="other runs were in the same process" if run.card.get("beside") else shared,
     )
 
 
@@ -68,7 +73,7 @@ def takes_times_as_long(found: Compared, slow: str, fast: str, claimed: float) -
     told = (
         f"{names[0]} takes {ratio:.2f} times as long as {names[1]}, the paper: {claimed:g} "
         f"({a.per_million:.1f} and {b.per_million:.1f} seconds per million frames"
-        f"{_with_start(a, b)}; {found.where})"
+        f"{_with_start(a, b)}; {found.footing})"
     )
     if unequal := _unequal(a, b):
         return Verdict("undecided", f"{unequal}: {told}")
@@ -80,7 +85,7 @@ def _unequal(a: Clock, b: Clock) -> str:
     """Why two clocks cannot be compared; empty if they can."""
     if a.machine != b.machine:
         return f"not on equal terms ({a.machine}; {b.machine})"
-    return "" if a.alone and b.alone else "other runs shared the machine at the time"
+    return a.shared or b.shared
 
 
 def _with_start(a: Clock, b: Clock) -> str:
@@ -96,7 +101,9 @@ def takes_longer(found: Compared, slow: str, fast: str) -> Verdict:
     """Whether one arm takes longer than another for the same number of frames."""
     a, b = clocks(found, (slow, fast))
     names = [found[arm].group.method.label for arm in (slow, fast)]
-    told = f"{names[0]} takes {a.per_million / b.per_million:.2f} times as long as {names[1]} ({found.where})"
+    told = (
+        f"{names[0]} takes {a.per_million / b.per_million:.2f} times as long as {names[1]} ({found.footing})"
+    )
     if unequal := _unequal(a, b):
         return Verdict("undecided", f"{unequal}: {told}")
     return Verdict("held" if a.per_million > ALREADY_LONGER * b.per_million else "not held", told)
@@ -139,7 +146,7 @@ def doors_are_not_foreseen(runs: Sequence[Run]) -> Verdict:
         share, trials = rows[0]["changing_exact"], rows[0]["changing"]
         low, high = statistics.wilson(share, trials)
         outcomes.append("held" if high < 0.5 else "not held" if low > 0.5 else "undecided")
-        told.append(f"{_name(run)} {share:.0%} of {trials}")
+        told.append(f"{short(run.card['task'])} {share:.0%} of {trials}")
     if not told:
         return Verdict("not run", "no report of a pre-trained model")
     text = f"views after a toggle that changed something predicted exactly: {', '.join(told)}"
@@ -148,7 +155,11 @@ def doors_are_not_foreseen(runs: Sequence[Run]) -> Verdict:
 
 def about_so_many_pairs(runs: Sequence[Run], claimed: int) -> Verdict:
     """Whether random play has about so many different pairs of panorama and action."""
-    known = {_name(run): run.card["pretraining_pairs"] for run in runs if run.card.get("pretraining_pairs")}
+    known = {
+        short(run.card["task"]): run.card["pretraining_pairs"]
+        for run in runs
+        if run.card.get("pretraining_pairs")
+    }
     if not known:
         return Verdict("not run", "no card tells how many")
     outcomes = [
@@ -160,30 +171,37 @@ def about_so_many_pairs(runs: Sequence[Run], claimed: int) -> Verdict:
     )
 
 
-def visits(run: Run, place: str, at: int) -> tuple[float, float] | None:
-    """Where the agent went at the stage nearest to so many frames, from the heatmap's table.
+@dataclasses.dataclass(frozen=True)
+class Visits:
+    """Where an agent went.
 
-    Returns the share of its visits that fell on a kind of place, and that place's share of the cells.
+    visits:  the share of its visits that fell on a kind of place.
+    cells:   that place's share of the cells.
+    frames:  how long it had been trained.
     """
+
+    visits: float
+    cells: float
+    frames: float
+
+
+def visits(run: Run, place: str, at: int) -> Visits | None:
+    """Where the agent went after about so many frames, from the heatmap's table; None if it has none."""
     try:
         with (run.folder / "heatmap.csv").open() as file:
             rows = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(file)]
     except (OSError, ValueError):
         return None
     rows = [row for row in rows if row.get(f"cells_in_{place}", 0) > 0]
-    if not rows:
+    nearest = min((row["frames"] for row in rows), key=lambda frames: abs(frames - at), default=math.inf)
+    if abs(nearest - at) > ABOUT * at:
         return None
-    nearest = min((row["frames"] for row in rows), key=lambda frames: abs(frames - at))
     chosen = [row for row in rows if row["frames"] == nearest]
-    shares = [np.mean([row[f"{what}_in_{place}"] for row in chosen]) for what in ("visits", "cells")]
-    return float(shares[0]), float(shares[1])
+    shares = {what: np.mean([row[f"{what}_in_{place}"] for row in chosen]) for what in ("visits", "cells")}
+    return Visits(float(shares["visits"]), float(shares["cells"]), nearest)
 
 
 def _by_all(outcomes: Sequence[str]) -> Outcome:
     if set(outcomes) == {"held"}:
         return "held"
     return "not held" if set(outcomes) == {"not held"} else "undecided"
-
-
-def _name(run: Run) -> str:
-    return str(run.card["task"]).removeprefix("MiniGrid-").removeprefix("gobi/").removesuffix("-v0")

@@ -10,12 +10,11 @@ from gobi.analysis.comparison import millions
 from gobi.analysis.scores import Scored
 from gobi.reproduce import measured
 from gobi.reproduce.evidence import Compared
+from gobi.reproduce.studies import PAPER_RATIO
 from gobi.reproduce.verdicts import frames_span
 
 Row = list[str]
 Column = tuple[str, Callable[[Compared, str], str]]
-
-PAPER_RATIO = 1.95
 
 
 def columns(study: str) -> list[Column]:

@@ -7,7 +7,7 @@ counts as the common end. A claim of a number, or of likeness, holds within a ma
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -17,8 +17,10 @@ from gobi.analysis import statistics
 from gobi.analysis.comparison import millions
 from gobi.analysis.scores import Scored
 from gobi.reproduce.evidence import Compared
+from gobi.reproduce.occasion import OTHER_CODE, different_code
 
-Outcome = Literal["held", "not held", "undecided", "not run"]
+Outcome = Literal["held", "not held", "undecided", "not run", "shown by a test"]
+"""The last one is no matter of runs: a test of the repository shows it, or fails."""
 
 MARGIN = 1.5
 """Alike is what differs by less than this factor, with its 95 % interval; so is "about" a number."""
@@ -55,7 +57,7 @@ def sooner(found: Compared, first: str, second: str) -> Verdict:
     """Whether the seeds of one arm get to the threshold in fewer frames than those of another."""
     one, other = found[first], found[second]
     value, low, high = times_ratio(one, other)
-    told = f"{reaches([one, other])}: {_times(value, low, high)} the frames ({found.where})"
+    told = f"{reaches([one, other])}: {_times(value, low, high)} the frames ({found.footing})"
     if not (one.solved.any() or other.solved.any()):
         return Verdict("undecided", f"neither gets there: {told}")
     _, interval = statistics.probability_of_improvement([-one.times], [-other.times])
@@ -71,21 +73,26 @@ def sooner(found: Compared, first: str, second: str) -> Verdict:
 
 
 def not_sooner(found: Compared, first: str, second: str) -> Verdict:
-    """Whether one arm has no advantage over another: it takes as long, within the margin, or longer."""
+    """Whether one arm has no advantage over another: it takes as long, within the margin, or longer.
+
+    The ratio is known only if all seeds of both got there. If some of the first did not, it is at least that.
+    """
     one, other = found[first], found[second]
     value, low, high = times_ratio(one, other)
-    told = f"{reaches([one, other])}: {_times(value, low, high)} the frames ({found.where})"
+    told = f"{reaches([one, other])}: {_times(value, low, high)} the frames ({found.footing})"
     if not (one.solved.any() or other.solved.any()) or low is None or high is None:
         return Verdict("undecided", told)
     if high < 1 / MARGIN:
         return Verdict("not held", told)
-    return Verdict("held" if low > 1 / MARGIN else "undecided", told)
+    as_long = bool(one.solved.all() and other.solved.all()) and low > 1 / MARGIN
+    longer = bool(other.solved.all()) and low >= 1 and all(map(found.to_its_end, (first, second)))
+    return Verdict("held" if as_long or longer else "undecided", told)
 
 
 def alike(found: Compared, arms: Sequence[str]) -> Verdict:
     """Whether arms take equally many frames, within the margin; none of them has to fail for that."""
     outcomes: list[Outcome] = []
-    told = f"{reaches([found[arm] for arm in arms])} ({found.where})"
+    told = f"{reaches([found[arm] for arm in arms])} ({found.footing})"
     for place, first in enumerate(arms):
         for second in arms[place + 1 :]:
             one, other = found[first], found[second]
@@ -107,7 +114,7 @@ def times_as_many(found: Compared, slow: str, fast: str, claimed: float) -> Verd
     value, low, high = times_ratio(found[slow], found[fast])
     told = (
         f"{reaches([found[fast], found[slow]])}: {_times(value, low, high)} the frames, "
-        f"the paper: about {claimed:g} ({found.where})"
+        f"the paper: about {claimed:g} ({found.footing})"
     )
     if low is None or high is None or not found[fast].solved.any():
         return Verdict("undecided", told)
@@ -120,22 +127,51 @@ def times_as_many(found: Compared, slow: str, fast: str, claimed: float) -> Verd
 def all_solve(found: Compared, arm: str) -> Verdict:
     """Whether every seed of an arm gets to the threshold."""
     one = found[arm]
-    told = f"{reaches([one])} ({found.where})"
+    told = f"{reaches([one])} ({found.footing})"
     if one.solved.all():
         return Verdict("held" if len(one.solved) > 1 else "undecided", told)
     return Verdict("not held" if found.to_its_end(arm) else "undecided", told)
 
 
-def mostly_fail(parts: Sequence[tuple[Compared, str]]) -> Verdict:
-    """Whether an arm fails on these tasks: most of its seeds never get to the threshold."""
-    solved = np.concatenate([found[arm].solved for found, arm in parts])
-    share = float(solved.mean())
-    low, high = statistics.wilson(share, len(solved))
-    name = parts[0][0][parts[0][1]].group.method.label
-    told = f"{name} gets there in {int(solved.sum())} of {len(solved)} seeds ({_places(parts)})"
-    if high < 0.5:
-        return Verdict("held" if all(found.to_its_end(arm) for found, arm in parts) else "undecided", told)
-    return Verdict("not held" if low > 0.5 else "undecided", told)
+def mostly_fail(parts: Sequence[Compared], arm: str, left: int = 0, seeds: int = 0) -> Verdict:
+    """Whether an arm fails on tasks: most of its seeds, over all of them, never get to the threshold.
+
+    parts:  the arm, on each task that was run.
+    left:   tasks that were not run, with so many seeds each; if all of them fail, may the claim still hold?
+    """
+    solved = np.concatenate([found[arm].solved for found in parts])
+    count, asked = int(solved.sum()), len(solved) + left * seeds
+    _, high = statistics.wilson(count / len(solved), len(solved))
+    least, _ = statistics.wilson(count / asked, asked)
+    places = ", ".join(one.footing for one in parts) if len(parts) < 4 else f"{len(parts)} tasks"
+    places += f"; {left} more not run" * bool(left)
+    name = parts[0][arm].group.method.label
+    told = f"{name} gets there in {count} of {len(solved)} seeds ({places})"
+    if least > 0.5:
+        return Verdict("not held", told)
+    fails = not left and high < 0.5 and all(found.to_its_end(arm) for found in parts)
+    return Verdict("held" if fails else "undecided", told)
+
+
+def none_works(study: str, cells: Mapping[str, Compared], asked: int) -> Verdict:
+    """Whether a search over settings finds none that works: none with which most seeds get to the threshold.
+
+    cells:  the arms of the search that were run; `asked` is how many it has.
+    """
+    scored = {arm: found[arm] for arm, found in cells.items()}
+    best = max(scored, key=lambda arm: (scored[arm].solved.mean(), scored[arm].area.mean()))
+    count, seeds = int(scored[best].solved.sum()), len(scored[best].solved)
+    where = ", ".join(dict.fromkeys(found.where for found in cells.values()))
+    runs = [run for one in scored.values() for run in one.group.runs]
+    code = f"; {OTHER_CODE}" * different_code(runs)
+    told = (
+        f"the best of the {len(cells)} cells of {study} that were run, of {asked}, is "
+        f"{scored[best].group.method.label}: {count} of {seeds} seeds get there ({where}{code})"
+    )
+    if 2 * count > seeds:
+        return Verdict("not held", told)
+    whole = len(cells) == asked and all(found.to_its_end(arm) for arm, found in cells.items())
+    return Verdict("held" if whole else "undecided", told)
 
 
 def times_ratio(one: Scored, other: Scored) -> tuple[float, float | None, float | None]:
@@ -182,8 +218,3 @@ def _when(one: Scored) -> str:
 def _times(value: float, low: float | None, high: float | None) -> str:
     within = f" ({low:.2f} to {high:.2f})" if low is not None and high is not None else ""
     return f"{value:.2f}{within} times"
-
-
-def _places(parts: Sequence[tuple[Compared, str]]) -> str:
-    names = [found.where for found, _ in parts]
-    return ", ".join(names) if len(names) < 4 else f"{len(names)} tasks"

@@ -122,7 +122,9 @@ class E3B(Reward):
             found = jnp.maximum(jnp.sum(jnp.var(features, axis=(0, 1))), LEAST)
             lessons = state.lessons + 1
             variance = state.variance + jnp.maximum(1 / lessons, LATELY) * (found - state.variance)
-            state = eqx.tree_at(lambda s: (s.variance, s.lessons), state, (variance, lessons))
+            # The ridge of episodes begun before there was a variance to measure it by means nothing.
+            fresh = state.fresh | (state.lessons == 0)
+            state = eqx.tree_at(lambda s: (s.variance, s.lessons, s.fresh), state, (variance, lessons, fresh))
             logged |= {"e3b/variance": variance}
         return eqx.tree_at(lambda s: s.learner, state, learned), logged
 

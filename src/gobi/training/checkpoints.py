@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ def facts(path: Path) -> dict[str, Any]:
     """What was saved beside the arrays, in a checkpoint or in a file of weights."""
     if path.suffix == ".safetensors":
         return _read_weights(path)[1]["facts"]
-    return json.loads(_verified(path)[FACTS])["facts"]
+    return json.loads(_verified(path, [FACTS])[FACTS])["facts"]
 
 
 def save_weights(path: Path, tree: Any, facts: dict[str, Any]) -> Path:
@@ -138,17 +139,20 @@ def _write_files(draft: Path, tree: Any, facts: dict[str, Any]) -> None:
     sync_folder(draft)
 
 
-def _verified(path: Path) -> dict[str, bytes]:
-    """The arrays and facts of a checkpoint, if they are as they were written."""
+def _verified(path: Path, names: Sequence[str] = (ARRAYS, FACTS)) -> dict[str, bytes]:
+    """The arrays and facts of a checkpoint, or some of them, if they are as they were written."""
     manifest = path / MANIFEST
     if not manifest.is_file():
         raise GobiError(f"{path} is not a checkpoint: it has no {MANIFEST}")
     others = available(path.parent)
     before = others[: others.index(path)] if path in others else []
-    advice = f"; the one before it can be chosen with --checkpoint {before[-1].name}" if before else ""
+    advice = ""
+    if before:
+        command = f"gobi resume {path.parent.parent} --checkpoint {before[-1].name}"
+        advice = f"; {command} goes on from the one before it"
     try:
         sums = json.loads(manifest.read_bytes())
-        return {name: read_checked(path / name, sums[name], advice) for name in (ARRAYS, FACTS)}
+        return {name: read_checked(path / name, sums[name], advice) for name in names}
     except (ValueError, LookupError, TypeError):
         raise GobiError(f"the file {manifest} is altered{advice}") from None
 

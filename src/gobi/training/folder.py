@@ -96,5 +96,5 @@ def planned(folder: Folder) -> Plan:
 
 def finished(folder: Folder, plan: Plan) -> bool:
     """Whether the run has come to its end."""
-    last = checkpoints.latest(folder.checkpoints)
-    return last is not None and checkpoints.facts(last)["updates"] >= plan.recipe.updates
+    kept = checkpoints.available(folder.checkpoints)
+    return bool(kept) and checkpoints.facts(kept[-1])["updates"] >= plan.recipe.updates

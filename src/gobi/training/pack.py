@@ -50,16 +50,17 @@ def go(
     listener: Listener | None = None,
     checkpoint: str | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
-    until: float | None = None,
+    stopping: Stopping | None = None,
 ) -> list[Outcome]:
     """Trains all runs to their end, from the newest checkpoint that all of them have.
 
     runs:                differ only in seeds and in numbers that scale something; see `packs`.
     checkpoint:          the name of an earlier one to go on from.
     checkpoint_seconds:  time between checkpoints. When they are made changes nothing in what is learned.
-    until:               the moment of `time.monotonic` at which they are saved and `OutOfTime` is raised.
+    stopping:            when to stop before their end; by default when the user asks for it.
     """
-    return _Pack(runs, listener or Listener(), checkpoint_seconds, until).go(checkpoint)
+    listener = listener or Listener()
+    return _Pack(runs, listener, checkpoint_seconds, stopping or Stopping(listener.say)).go(checkpoint)
 
 
 def packs(runs: Iterable[Run], most: int = MOST_AGENTS) -> list[list[Run]]:
@@ -73,7 +74,7 @@ def packs(runs: Iterable[Run], most: int = MOST_AGENTS) -> list[list[Run]]:
         alike.setdefault((same_program(run[1].recipe), run[1].deterministic), []).append(run)
     found = []
     for same in alike.values():
-        left = {run[0]: (run, _places(run[0])) for run in same}
+        left = {run[0]: (run, list(_places(run[0]))) for run in same}
         while left:
             places = [place for _, mine in left.values() for place in mine]
             meeting = max(places, key=lambda place: (places.count(place), place[0]))
@@ -93,23 +94,29 @@ def _parts(runs: list[Run], most: int) -> list[list[Run]]:
     return parts
 
 
-def _places(folder: Folder) -> list[tuple[int, str, str | None]]:
-    """Where a run can go on from: frames, what had grown by then, and the world that it was trained with."""
-    kept = [checkpoints.facts(path) for path in checkpoints.available(folder.checkpoints)]
-    world = beforehand.checksum(folder.path)
-    return [(facts["frames"], str(facts["grown"]), world) for facts in kept] or [(0, "[]", None)]
+Place = tuple[int, str, str | None]
+"""Where runs can go on from: frames, what had grown by then, and the world that they were trained with."""
+
+
+def _places(folder: Folder) -> dict[Place, Path | None]:
+    """The places of a run, each with its checkpoint; the start, which has none, if there is no other."""
+    world, found = beforehand.checksum(folder.path), {}
+    for path in checkpoints.available(folder.checkpoints):
+        facts = checkpoints.facts(path)
+        found[facts["frames"], str(facts["grown"]), world] = path
+    return found or {(0, "[]", None): None}
 
 
 class _Pack:
     """One process's part of some runs."""
 
     def __init__(
-        self, runs: Sequence[Run], listener: Listener, checkpoint_seconds: float, until: float | None
+        self, runs: Sequence[Run], listener: Listener, checkpoint_seconds: float, stopping: Stopping
     ):
         self.runs, self.listener, self.checkpoint_seconds = runs, listener, checkpoint_seconds
         self.plans: list[Plan] = [plan for _, plan in runs]
         self.recipe = self.plans[0].recipe
-        self.stopping = Stopping(listener.say, until)
+        self.stopping = stopping
         if len({(same_program(plan.recipe), plan.deterministic) for plan in self.plans}) > 1:
             raise GobiError("only runs that differ in seeds and in numbers that scale something make a pack")
         ends = list(itertools.accumulate(len(plan.seeds) for plan in self.plans))
@@ -141,15 +148,14 @@ class _Pack:
         places = [folder.checkpoints for folder, _ in self.runs]
         if checkpoint:
             return [checkpoints.named(place, checkpoint) for place in places]
-        kept = [{path.name for path in checkpoints.available(place)} for place in places]
-        if not any(kept):
-            return [None] * len(places)
-        common = set.intersection(*kept)
+        if len(places) == 1:
+            return [checkpoints.latest(places[0])]
+        found = [_places(folder) for folder, _ in self.runs]
+        common = set.intersection(*map(set, found))
         if not common:
             raise GobiError("the runs of a pack must have a checkpoint in common, and these have none")
-        if all(max(names) in common for names in kept):
-            return [checkpoints.latest(place) for place in places]
-        return [place / max(common) for place in places]
+        meeting = max(common, key=lambda place: place[0])
+        return [mine[meeting] for mine in found]
 
     def _beforehand(self) -> Learned | None:
         folders = [folder.path for folder, _ in self.runs]

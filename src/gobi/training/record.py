@@ -15,7 +15,7 @@ from gobi.training.beforehand import Learned
 from gobi.training.folder import Folder, Plan
 from gobi.training.metrics import Board, MetricsFile
 from gobi.training.recipe import differences, from_json
-from gobi.training.trainer import Progress, Row, Trainer
+from gobi.training.trainer import NotFinite, Progress, Row, Trainer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,10 +85,10 @@ class Record:
         """Refuses a row in which something is not a number, and names what can be gone back to."""
         try:
             trainer.check_finite(row, self.plan.seeds, frames)
-        except GobiError as error:
+        except NotFinite as error:
             kept = checkpoints.available(self.folder.checkpoints)
             good = f"the last good checkpoint is {kept[-1]}" if kept else "there is no checkpoint before that"
-            raise GobiError(f"{error}, in the run {self.folder.path}; {good}") from None
+            raise NotFinite(f"{error}, in the run {self.folder.path}; {good}") from None
 
     def log(self, row: Row, took: float) -> None:
         """Adds the row of an interval that took so many seconds: of a pack's time, the run's share."""

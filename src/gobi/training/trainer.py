@@ -136,6 +136,10 @@ class Trainer:
         return jax.vmap(one_agent, in_axes=(None if one_for_all else 0, 0, 0))(knobs, bank, state)
 
 
+class NotFinite(GobiError):
+    """A loss or a reward is not a number any more."""
+
+
 def check_finite(row: Row, seeds: Sequence[int], frames: int) -> None:
     """Refuses to go on with a loss or a reward that is not a number."""
     wrong = [(name, row[name]) for name in MUST_BE_FINITE if name in row]
@@ -143,7 +147,7 @@ def check_finite(row: Row, seeds: Sequence[int], frames: int) -> None:
     for name, values in wrong:
         for seed, value in zip(seeds, values, strict=True):
             if not np.isfinite(value):
-                raise GobiError(
+                raise NotFinite(
                     f"seed {seed}: the {name.replace('_', ' ')} became {value} before frame {frames:,}"
                 )
 

@@ -101,8 +101,8 @@ def find(name: str) -> str:
     """The full id of a task; its prefix and version may be left out where that is unambiguous."""
     if name in TASKS:
         return name
-    short = [full for full in TASKS if name in (full.removesuffix("-v0").removesuffix("-v1"), _bare(full))]
-    short += [full for full in TASKS if _bare(full).rsplit("-v", 1)[0] == name]
+    short = [full for full in TASKS if name in (full.removesuffix("-v0").removesuffix("-v1"), bare(full))]
+    short += [full for full in TASKS if bare(full).rsplit("-v", 1)[0] == name]
     if len(set(short)) == 1:
         return short[0]
     if short:
@@ -128,8 +128,9 @@ def make(task: str | Generator) -> MiniGrid:
 
 def short(name: str) -> str:
     """A task's id without its prefix and version, for the names of folders."""
-    return _bare(name).rsplit("-v", 1)[0]
+    return bare(name).rsplit("-v", 1)[0]
 
 
-def _bare(name: str) -> str:
+def bare(name: str) -> str:
+    """A task's id without the prefix that all of them have in common."""
     return name.removeprefix("MiniGrid-").removeprefix("gobi/")
