@@ -249,6 +249,21 @@ def test_a_run_of_a_pack_can_go_on_alone_and_is_a_pack_of_its_own_then(tmp_path)
     )
 
 
+def test_runs_whose_memories_grew_otherwise_meet_where_they_had_not(tmp_path, monkeypatch):
+    """Though both have a checkpoint of the later name."""
+    runs = begun(tmp_path)[:2]
+    early, late = (640, "[]", None), (1280, "[]", None)
+    grown = (1280, "[['lifelong']]", None)
+    known = {
+        runs[0][0]: {early: tmp_path / "a640", late: tmp_path / "a1280"},
+        runs[1][0]: {early: tmp_path / "b640", grown: tmp_path / "b1280"},
+    }
+    monkeypatch.setattr(pack, "_places", known.__getitem__)
+    assert pack.packs(runs) == [runs]
+    found = pack._Pack(runs, pack.Listener(), 1.0, Stopping(print))._find(None)
+    assert [path.name for path in found if path] == ["a640", "b640"]
+
+
 def test_the_world_of_a_pack_is_what_each_run_would_train_alone():
     """Whatever they differ in: so it is trained once."""
     one = tiny(reward="gobi", pretrain_frames=100)

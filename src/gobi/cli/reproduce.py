@@ -98,6 +98,13 @@ def reproduce(
     if left := packs.train(groups, until):
         _say_left(left, out)
         return
+    _compare(study, runs, out)
+    # Claims that compare studies find the others beside this one.
+    ending.end(figure, [out, beside], out)
+
+
+def _compare(study: Study, runs: Sequence[Run], out: Path) -> None:
+    """The maps and the grid of a study that has them, and the page that sets its runs against each other."""
     ending.draw_maps(study, out)
     shown = _search(study, runs, out) if study.axes else [folder.path for folder, _ in runs]
     # A page of its own for every time, so that one can see what more runs have changed.
@@ -108,8 +115,6 @@ def reproduce(
         # Such as runs on tasks that have no other method, or shorter ones than pre-training.
         say(f"no comparison: {error}")
     say("")
-    # Claims that compare studies find the others beside this one.
-    ending.end(figure, [out, beside], out)
 
 
 def _list(place: Path) -> None:
