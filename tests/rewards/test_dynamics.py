@@ -62,7 +62,7 @@ def test_views_are_embedded_and_losses_found_as_numpy_does(kind, play):
             after,
             network.forward_loss(before, after, play.action),
             network.forward_loss(before, after, play.action, "squared"),
-            network.inverse_loss(before, after, play.action),
+            dynamics.cross_entropy(network.logits(before, after), play.action),
         )
 
     before, after, forward, squared, inverse = found(network, few)

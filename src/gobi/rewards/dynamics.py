@@ -85,15 +85,6 @@ class Dynamics(eqx.Module):
         """The inverse model's guess at the action between two embeddings."""
         return self.inverse(jnp.concatenate([before, after], axis=-1))
 
-    def inverse_loss(
-        self,
-        before: Float32[Array, "*batch units"],
-        after: Float32[Array, "*batch units"],
-        action: Int32[Array, "*batch"],
-    ) -> Float32[Array, "*batch"]:
-        """The cross-entropy of the inverse model, for each row of embeddings."""
-        return cross_entropy(self.logits(before, after), action)
-
     def forward_loss(
         self,
         before: Float32[Array, "*batch units"],
