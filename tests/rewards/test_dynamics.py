@@ -123,7 +123,8 @@ def test_a_lesson_is_a_step_of_rmsprop_on_the_weighted_sum_over_time_of_the_mean
     def total(network):
         one, other = (network.embed(end["observation"]) for end in ends)
         rows = 3.0 * network.forward_loss(one, other, play.action)
-        return jnp.sum(rows + 0.5 * network.inverse_loss(one, other, play.action)) / envs
+        inverse = dynamics.cross_entropy(network.logits(one, other), play.action)
+        return jnp.sum(rows + 0.5 * inverse) / envs
 
     value, gradients = compiled(jax.value_and_grad(total))(before.network)
     np.testing.assert_allclose(value, steps * (3.0 * forward.mean() + 0.5 * inverse.mean()), rtol=1e-4)
