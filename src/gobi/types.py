@@ -19,8 +19,9 @@ class Spec:
     id:                 the name under which `gobi.make` finds the task.
     observation_shape:  shape of one observation.
     observation_dtype:  its dtype, by name.
-    num_actions:        actions are the integers 0 .. num_actions - 1.
+    num_actions:        actions are the integers 0 .. num_actions - 1; 0 where they are vectors.
     max_steps:          an episode is truncated after this many steps.
+    action_size:        actions are vectors of so many numbers in [-1, 1]; 0 where they are integers.
     """
 
     id: str
@@ -28,6 +29,7 @@ class Spec:
     observation_dtype: str
     num_actions: int
     max_steps: int
+    action_size: int = 0
 
 
 class Timestep(eqx.Module):
@@ -62,7 +64,7 @@ class Transition(eqx.Module):
     """
 
     before: Views
-    action: Int32[Array, "*time envs"]
+    action: Int32[Array, "*time envs"] | Float32[Array, "*time envs size"]
     after: Views
     reward: Float32[Array, "*time envs"]
     terminated: Bool[Array, "*time envs"]

@@ -64,11 +64,14 @@ class Reward(eqx.Module):
         return state, {}
 
     def at_sampling(
-        self, state: Any, stored: Float32[Array, "*batch"], batch: Any
-    ) -> Float32[Array, "*batch"]:
-        """The bonus of replayed transitions; by default what was stored when they were made."""
-        del state, batch
-        return stored
+        self, state: Any, key: Key[Array, ""], stored: Float32[Array, " batch"], batch: Any
+    ) -> tuple[Any, Float32[Array, " batch"], Metrics]:
+        """The bonus of replayed transitions; by default what was stored when they were made.
+
+        A method may train on the batch here, after its bonuses were paid.
+        """
+        del key, batch
+        return state, stored, {}
 
     def grow(self, state: Any, memories: frozenset[str]) -> Any:
         """Gives more room to the named memories. For between updates: shapes change; seeds may be stacked.
