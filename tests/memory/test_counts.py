@@ -152,6 +152,23 @@ def test_a_batch_is_counted_without_a_loop():
     assert "scan[" not in program
 
 
+def test_a_table_grows_by_less_near_the_limit_and_by_nothing_at_it(monkeypatch):
+    monkeypatch.setattr(table, "LARGEST", 512)
+    memory = counts.empty(32)
+    sizes = [memory.slots[..., 0].size]
+    for _ in range(4):
+        memory = counts.grow(memory)
+        sizes.append(memory.slots[..., 0].size)
+    assert sizes == [64, 256, 512, 512, 512]
+
+
+def test_tables_of_several_seeds_grow_as_each_would_alone(monkeypatch):
+    monkeypatch.setattr(table, "LARGEST", 256)
+    alone = counts.empty(32)
+    together = jax.tree.map(lambda leaf: jnp.stack([leaf] * 8), alone)
+    assert counts.grow(together).slots.shape == (8, *counts.grow(alone).slots.shape)
+
+
 def test_a_table_above_the_limit_is_refused():
     with pytest.raises(GobiError, match="above the limit"):
         counts.empty(2**28)

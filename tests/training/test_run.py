@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from gobi.errors import GobiError
+from gobi.memory import table
 from gobi.training import checkpoints, metrics, recipes, run
 from gobi.training.recipe import Recipe
 from gobi.training.trainer import Trainer
@@ -114,6 +115,20 @@ def test_the_table_grew_and_nothing_was_dropped_after_it_had(whole):
     rows = metrics.read(folder.metrics)
     late = rows["frames"] > 1600
     assert rows["dropped"][late].max() == rows["dropped"][late].min()
+
+
+def test_a_run_whose_memory_is_as_large_as_it_may_be_goes_on_and_says_so_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(table, "growth", lambda buckets: 1)
+    said = []
+    listener = run.Listener()
+    monkeypatch.setattr(listener, "say", said.append)
+    folder, plan = run.Folder(tmp_path / "full"), run.Plan(tiny(reward="count", count_room=64), (0, 1))
+    run.begin(folder, plan)
+    run.go(folder, plan, listener)
+    assert run.finished(folder, plan)
+    assert len(said) == 1
+    assert "as large as it may be" in said[0]
+    assert metrics.read(folder.metrics)["dropped"].max() > 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

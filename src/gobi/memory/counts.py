@@ -78,12 +78,17 @@ def add(
     return memory, table.unsorted(batch, jnp.where(batch.valid, counts.astype(jnp.int32), 0))
 
 
-def grow(memory: LifelongCounts, factor: int = 4) -> LifelongCounts:
-    """The same counts in a table `factor` times as large, a power of two.
+def grow(memory: LifelongCounts, factor: int | None = None) -> LifelongCounts:
+    """The same counts in a table `factor` times as large, a power of two; by default see `table.growth`.
 
     For between updates: what takes the memory as an argument compiles anew.
     Leading axes (seeds) may stand before those of the memory.
     """
+    buckets = memory.slots.shape[-3]
+    factor = table.growth(buckets) if factor is None else factor
+    if factor == 1:
+        return memory
+    table.check_size(buckets * factor)
     slots = table.grown(memory.slots, _used(memory.slots[..., table.MARK]), factor)
     return LifelongCounts(slots=slots, used=memory.used, dropped=memory.dropped)
 

@@ -42,7 +42,7 @@ def insert(
     return per_episode.over_rollout(memory, _insert, starts, codes, valid)
 
 
-def grow(memory: EpisodicSet, factor: int = 4) -> EpisodicSet:
+def grow(memory: EpisodicSet, factor: int | None = None) -> EpisodicSet:
     """The same sets in tables `factor` times as large, see `per_episode.grow`."""
     return per_episode.grow(memory, factor)
 

@@ -45,7 +45,7 @@ def add(
     return per_episode.over_rollout(memory, _add, starts, codes, valid)
 
 
-def grow(memory: EpisodicCounts, factor: int = 4) -> EpisodicCounts:
+def grow(memory: EpisodicCounts, factor: int | None = None) -> EpisodicCounts:
     """The same counts in tables `factor` times as large, see `per_episode.grow`."""
     return per_episode.grow(memory, factor)
 

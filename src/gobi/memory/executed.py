@@ -45,7 +45,7 @@ def query_and_add(
     return per_episode.over_rollout(memory, _query_and_add, starts, observed, acted_from, actions)
 
 
-def grow(memory: Executed, factor: int = 4) -> Executed:
+def grow(memory: Executed, factor: int | None = None) -> Executed:
     """The same memory in tables `factor` times as large, see `per_episode.grow`."""
     return per_episode.grow(memory, factor)
 

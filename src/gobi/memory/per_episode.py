@@ -82,12 +82,17 @@ def over_rollout(
     return memory, answers
 
 
-def grow(memory: Memory, factor: int = 4) -> Memory:
-    """The same memory in tables `factor` times as large, a power of two.
+def grow(memory: Memory, factor: int | None = None) -> Memory:
+    """The same memory in tables `factor` times as large, a power of two; by default see `table.growth`.
 
     For between updates: what takes the memory as an argument compiles anew.
     Leading axes (seeds) may stand before those of the memory.
     """
     live = memory.slots[..., table.MARK] == memory.episode[..., None, None]
+    envs, buckets = memory.slots.shape[-4:-2]
+    factor = table.growth(envs * buckets) if factor is None else factor
+    if factor == 1:
+        return memory
+    table.check_size(envs * buckets * factor)
     slots = table.grown(memory.slots, live, factor)
     return type(memory)(slots=slots, episode=memory.episode, used=memory.used, dropped=memory.dropped)

@@ -23,6 +23,7 @@ from gobi.memory.codes import scramble
 WIDTH = 8
 MARK = 2
 LARGEST = 2**28
+"""Slots of one agent's memory, all its environments together, at most."""
 # How far a bucket may be filled in each try of an insertion, see `place`.
 LEVELS = (6, 7, 8)
 
@@ -41,6 +42,14 @@ def buckets_for(capacity: int, tables: int = 1) -> int:
     buckets = max(2, 2 ** math.ceil(math.log2(2 * capacity / WIDTH)))
     check_size(buckets * tables)
     return buckets
+
+
+def growth(buckets: int) -> int:
+    """By how much a memory of so many buckets grows when it is crowded: 4, near the limit 2, at the limit 1.
+
+    It depends on one agent's memory alone: agents side by side grow as each would by itself.
+    """
+    return next((factor for factor in (4, 2) if buckets * WIDTH * factor <= LARGEST), 1)
 
 
 def check_size(buckets: int) -> None:
@@ -178,12 +187,13 @@ def grown(
 ) -> UInt32[Array, "*batch larger width words"]:
     """The table with `factor` times as many buckets (a power of two) and the same live codes; always fits.
 
+    The caller sees to it that this is not too large.
+
     A code stays with the hash it was placed by, and moves to one of the buckets that its old one has become.
     """
     if factor < 2 or factor & (factor - 1):
         raise GobiError(f"a memory grows by a power of two, not by {factor}")
     *batch, buckets, width, words = slots.shape
-    check_size(math.prod(batch) * buckets * factor)
     new = candidates(slots[..., :2], buckets * factor)
     here = jnp.arange(buckets, dtype=jnp.int32)[:, None]
     child = jnp.where(new[..., 0] // factor == here, new[..., 0], new[..., 1]) % factor

@@ -22,7 +22,7 @@ from gobi.errors import GobiError
 from gobi.training import beforehand, checkpoints
 from gobi.training.beforehand import Learned
 from gobi.training.folder import Folder, Plan, Run
-from gobi.training.record import Outcome, Record
+from gobi.training.record import GridRecord, Outcome
 from gobi.training.stopping import Stopping
 from gobi.training.sweep import same_program
 from gobi.training.trainer import Progress, Row, Trainer
@@ -122,10 +122,11 @@ class _Pack:
         ends = list(itertools.accumulate(len(plan.seeds) for plan in self.plans))
         self.shares = [slice(end - len(plan.seeds), end) for end, plan in zip(ends, self.plans, strict=True)]
         self.agents = ends[-1]
+        self.full = False
 
     def go(self, checkpoint: str | None) -> list[Outcome]:
         self.records = [
-            Record(folder, plan, found)
+            GridRecord(folder, plan, found)
             for (folder, plan), found in zip(self.runs, self._find(checkpoint), strict=True)
         ]
         made = self._beforehand()
@@ -206,9 +207,7 @@ class _Pack:
             self._snapshot(progress)
             crowded = self.trainer.crowded(row, before)
             if crowded:
-                progress = self.trainer.grow(progress, crowded)
-                for record in self.records:
-                    record.grown.append(sorted(crowded))
+                progress = self._grown(progress, crowded)
             before = row
             over, why = self.records[0].updates >= self.recipe.updates, self.stopping.why()
             if over or why or time.perf_counter() - saved > self.checkpoint_seconds:
@@ -217,6 +216,21 @@ class _Pack:
                 saved = time.perf_counter()
             if why and not over:
                 raise why
+
+    def _grown(self, progress: Progress, crowded: frozenset[str]) -> Progress:
+        """More room for crowded memories; one that is as large as it may be stays so, which is said once."""
+        larger = self.trainer.grow(progress, crowded)
+        if jax.tree.map(jnp.shape, larger) == jax.tree.map(jnp.shape, progress):
+            if not self.full:
+                self.listener.say(
+                    f"a memory ({', '.join(sorted(crowded))}) is more than half full and as large as it may "
+                    "be: the column `dropped` counts what it cannot hold"
+                )
+            self.full = True
+        else:
+            for record in self.records:
+                record.grown.append(sorted(crowded))
+        return larger
 
     def _last(self) -> Row | None:
         """The row before the first one to come, of all agents."""
