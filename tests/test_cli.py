@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import io
 import json
 import os
@@ -19,6 +20,9 @@ from PIL import Image
 import gobi
 from gobi import cli
 from gobi.cli import doctor as doctor_module
+from gobi.envs.dmc import rendering
+from gobi.envs.dmc import tasks as control
+from gobi.envs.dmc.rendering import Trial
 from gobi.envs.minigrid import PAPER_TASKS, TASKS, MiniGrid, ceilings
 from gobi.errors import GobiError
 
@@ -70,11 +74,27 @@ def test_tasks_lists_every_task_whole_and_marks_the_twelve_of_the_paper(gobi_com
     assert rows["MiniGrid-KeyCorridorS4R3-v0"][1:4] == ["10x10", "480", "7"]
 
 
+@pytest.mark.parametrize("installed", [True, False])
+def test_tasks_lists_the_control_tasks_with_and_without_the_extra(gobi_command, monkeypatch, installed):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: found(name) if installed or name != "dm_control" else None
+    )
+    _, out, _ = gobi_command("tasks")
+    rows = {line.split()[0]: line.split()[1:4] for line in out.splitlines() if line.startswith("dmc/")}
+    assert list(rows) == list(control.TASKS)
+    assert rows["dmc/hopper_hop"] == ["yes", "500", "4"]
+    assert ("pip install 'gobi[dmc]'" in out) != installed
+
+
 def test_tasks_as_csv_can_be_read_by_a_program(gobi_command):
     _, out, _ = gobi_command("tasks", "--csv")
     rows = list(csv.DictReader(io.StringIO(out)))
-    assert [row["id"] for row in rows] == list(TASKS)
-    for row in rows:
+    assert [row["id"] for row in rows] == [*TASKS, *control.TASKS]
+    for row in rows[len(TASKS) :]:
+        assert (row["max_steps"], row["actions"], row["width"]) == ("500", "0", "")
+        assert int(row["action_size"]) == control.ABOUT[row["id"]].actions
+    for row in rows[: len(TASKS)]:
         task = TASKS[row["id"]]
         assert (int(row["width"]), int(row["height"])) == task.generator.size
         assert int(row["max_steps"]) == task.generator.max_steps
@@ -107,6 +127,27 @@ def test_doctor_says_how_to_get_a_missing_extra(gobi_command, monkeypatch):
     code, out, _ = gobi_command("doctor")
     assert code == 0
     assert re.search(r"^wandb .*pip install 'gobi\[wandb\]'$", out, re.MULTILINE)
+
+
+def test_doctor_says_what_draws_the_frames_of_control_tasks(gobi_command, monkeypatch):
+    card = Trial("egl", "NVIDIA H200/PCIe/SSE2", "")
+    monkeypatch.setattr(rendering, "choose", lambda: "egl")
+    monkeypatch.setattr(rendering, "attempt", lambda backend: card)
+    _, out, _ = gobi_command("doctor")
+    assert "frames of control tasks: ok, drawn by NVIDIA H200/PCIe/SSE2 (MUJOCO_GL=egl)\n" in out
+
+
+def test_doctor_says_how_to_get_frames_of_control_tasks(gobi_command, monkeypatch):
+    def nothing_draws() -> str:
+        raise GobiError(rendering.complaint(Trial("egl", "", "no EGL")))
+
+    monkeypatch.setattr(rendering, "choose", nothing_draws)
+    code, out, _ = gobi_command("doctor")
+    assert code == 0
+    assert re.search(r"^frames of control tasks: .*apt-get install libegl1 ", out, re.MULTILINE)
+    monkeypatch.setitem(doctor_module.EXTRAS, "dmc", ("dm_control_nobody_has",))
+    _, out, _ = gobi_command("doctor")
+    assert "frames of control tasks: need dm_control_nobody_has: pip install 'gobi[dmc]'\n" in out
 
 
 def test_doctor_knows_the_packages_of_every_extra():

@@ -14,6 +14,7 @@ import numpy as np
 
 import gobi
 from gobi.cli.terminal import say, show
+from gobi.envs.dmc import rendering
 from gobi.envs.minigrid import rules
 from gobi.errors import GobiError
 
@@ -50,7 +51,7 @@ def doctor() -> None:
     say("")
 
     show(_extras(), ["extra", "brings", ""])
-    say("")
+    say(f"\nframes of control tasks: {_drawing()}")
 
     found, outcome = _self_check() if not broken else ([], "left out")
     broken += found
@@ -92,6 +93,18 @@ def _extras() -> list[tuple[str, str, str]]:
         brings = ", ".join(f"{name} {_version(name)}" if _version(name) else name for name in packages)
         rows.append((extra, brings, f"pip install 'gobi[{extra}]'" if missing else "ok"))
     return rows
+
+
+def _drawing() -> str:
+    """What draws the frames of control tasks here, or what to install."""
+    if missing := [name for name in EXTRAS["dmc"] if _version(name) is None]:
+        return f"need {' and '.join(missing)}: pip install 'gobi[dmc]'"
+    try:
+        trial = rendering.attempt(rendering.choose())
+    except GobiError as error:
+        return str(error)
+    slow = "; in software, some 40 a second" if trial.software else ""
+    return f"ok, drawn by {trial.drawn_by} (MUJOCO_GL={trial.backend}{slow})"
 
 
 def _version(package: str) -> str | None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from gobi.analysis.evaluation import Evaluation, Score
+from gobi.analysis.evaluation import Evaluation, Score, score
 from gobi.analysis.evaluation import evaluate as measure
 from gobi.cli.arguments import RunFolder, Switch, at_least
 from gobi.cli.output import progress_bar
 from gobi.cli.terminal import say, show
+from gobi.envs import dmc
 from gobi.errors import GobiError
-from gobi.training import trained
+from gobi.training import run, trained
+from gobi.training.control import trained as control
+from gobi.training.control.recipe import ControlRecipe
 from gobi.training.files import disk_errors, to_json, write_whole
 
 HEADINGS = ("seed", "episodes", "success", "95 %", "return", "95 %", "length", "best known")
@@ -23,7 +27,7 @@ def evaluate(
     folder: RunFolder,
     /,
     *,
-    episodes: int = 1000,
+    episodes: int | None = None,
     greedy: Switch = False,
     seed: tuple[int, ...] = (),
     num_envs: int = 256,
@@ -31,21 +35,27 @@ def evaluate(
     out: Path | None = None,
     overwrite: Switch = False,
 ) -> None:
-    """Lets trained agents play whole episodes on levels that training did not see.
+    """Lets trained agents play whole episodes on levels, or from starts, that training did not see.
 
     Args:
         folder: the run's folder.
-        episodes: how many each agent plays, each on a level of its own.
-        greedy: take the most likely action instead of drawing one.
+        episodes: how many each agent plays, each on a level of its own; by default 1000, or 10 of control.
+        greedy: take the most likely action instead of drawing one; control always takes the mean action.
         seed: which of the run's agents; by default all.
         num_envs: episodes side by side; changes how long it takes, not what comes out.
         checkpoint: the name of an earlier checkpoint; by default the last one.
         out: the file to write; by default evaluation-POLICY-FRAMES.json in the run's folder.
         overwrite: replace the file if it is there.
     """
-    at_least("--episodes", episodes, 1)
     at_least("--num-envs", num_envs, 1)
-    agents = trained.load(folder, seed or None, checkpoint)
+    on_control = isinstance(run.planned(run.Folder(folder)).recipe, ControlRecipe)
+    greedy, episodes = greedy or on_control, episodes if episodes is not None else 10 if on_control else 1000
+    at_least("--episodes", episodes, 1)
+    agents = (
+        control.load(folder, seed, checkpoint)
+        if on_control
+        else trained.load(folder, seed or None, checkpoint)
+    )
     how = "greedy" if greedy else "sampled"
     out = out or folder / f"evaluation-{how}-{agents.frames:012d}.json"
     if out.suffix.lower() != ".json":
@@ -59,7 +69,10 @@ def evaluate(
         def told(done: int, total: int) -> None:
             progress.update(bar, description="playing", completed=done, total=total)
 
-        found = measure(agents, episodes, greedy, num_envs, told)
+        if isinstance(agents, control.ControlTrained):
+            found = _measured(agents, episodes, told)
+        else:
+            found = measure(agents, episodes, greedy, num_envs, told)
     with disk_errors(str(out)):
         out.parent.mkdir(parents=True, exist_ok=True)
         write_whole(out, to_json(dataclasses.asdict(found)))
@@ -67,10 +80,27 @@ def evaluate(
     say(f"wrote {out}")
 
 
+def _measured(
+    agents: control.ControlTrained, episodes: int, progress: Callable[[int, int], None]
+) -> Evaluation:
+    """The scores of agents on a control task; an episode that earned anything counts as a success."""
+    played = control.play(agents, episodes, progress)
+    return Evaluation(
+        task=agents.recipe.task,
+        frames=agents.frames,
+        source=agents.source.name,
+        level_seed=agents.episode_seed,
+        policy="greedy",
+        best_return=None,
+        scores=tuple(score(seed, *one) for seed, one in zip(agents.seeds, played, strict=True)),
+    )
+
+
 def _tell(found: Evaluation) -> None:
     count = found.scores[0].episodes
     say(f"{found.task} after {found.frames:,} frames, {found.policy} actions")
-    say(f"{count:,} new levels, none of the numbered levels of training (levels of seed {found.level_seed})")
+    what = "starts, none of those" if dmc.is_control(found.task) else "levels, none of the numbered levels"
+    say(f"{count:,} new {what} of training (of seed {found.level_seed})")
     best = "-" if found.best_return is None else f"{found.best_return:.3f}"
     show([[*_row(score), best] for score in found.scores], HEADINGS, numbers=HEADINGS)
     if len(found.scores) > 1:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,10 +18,14 @@ from gobi.cli.bars import bars
 from gobi.cli.output import new_folder
 from gobi.cli.terminal import say, show
 from gobi.cli.watch import watch
+from gobi.envs import dmc
+from gobi.envs.dmc import tasks as control_tasks
 from gobi.envs.minigrid import ceilings, registry
-from gobi.errors import MissingExtra
+from gobi.errors import GobiError, MissingExtra
 from gobi.training import recipes, run
-from gobi.training.recipe import Recipe, read_settings
+from gobi.training.control import recipes as control_recipes
+from gobi.training.control.recipe import ControlRecipe
+from gobi.training.recipe import AnyRecipe, Recipe
 from gobi.training.trainer import Row
 
 Settings = Annotated[
@@ -35,6 +41,7 @@ def train(
     recipe: str = "gobi",
     world: Literal["real", "learned", ""] = "",
     network: Literal["paper", "coded", "compact", ""] = "",
+    observations: Literal["pixels", "state", ""] = "",
     frames: str = "",
     extrinsic: float | None = None,
     seed: int = 0,
@@ -47,11 +54,12 @@ def train(
     """Trains an agent on a task; without arguments, on one that a laptop solves in minutes.
 
     Args:
-        task: the task, for example KeyCorridorS3R3; `gobi tasks` lists them.
+        task: the task, for example KeyCorridorS3R3 or dmc/hopper_hop; `gobi tasks` lists them.
         reward: the intrinsic reward; by default the recipe's. `gobi rewards` lists them.
-        recipe: gobi (ours), as_coded (the paper's public code) or as_written (its text).
-        world: imagine with the simulator itself, or with a learned model; by default the recipe's.
-        network: the policy's network; by default the recipe's, or compact on a CPU.
+        recipe: gobi (ours), as_coded (the paper's public code, on grids) or as_written (its text).
+        world: on grids, imagine with the simulator itself, or with a learned model; by default the recipe's.
+        network: on grids, the policy's network; by default the recipe's, or compact on a CPU.
+        observations: on control tasks, what the agent sees; by default pixels.
         frames: environment steps in all, such as 8e6; by default the recipe's.
         extrinsic: weight of the task's own reward; 0 explores without a task.
         seed: the first seed.
@@ -66,14 +74,15 @@ def train(
     check_seed(seed + seeds - 1)
     if deterministic:
         make_deterministic()
-    given: dict[str, Any] = read_settings(settings)
-    given |= read_settings([f"{k}={v}" for k, v in (("reward", reward), ("world", world)) if v])
-    given |= read_settings([f"frames={frames}"] if frames else [])
-    given |= {} if extrinsic is None else read_settings([f"extrinsic={extrinsic}"])
-    given |= {"network": network} if network else {}
-    plan = run.Plan(choose(task, recipe, given), tuple(range(seed, seed + seeds)), deterministic)
-    short = registry.short(plan.recipe.task)
-    folder = run.Folder(new_folder(out, f"{short}-{plan.recipe.reward}"))
+    named = {"reward": reward, "world": world, "network": network, "observations": observations}
+    words = [f"{name}={value}" for name, value in named.items() if value]
+    words += [f"frames={frames}"] if frames else []
+    words += [] if extrinsic is None else [f"extrinsic={extrinsic}"]
+    chosen = choose(task, recipe, _read(task, [*settings, *words]))
+    plan = run.Plan(chosen, tuple(range(seed, seed + seeds)), deterministic)
+    on_grid = isinstance(chosen, Recipe)
+    short = registry.short(chosen.task) if on_grid else control_tasks.short(chosen.task)
+    folder = run.Folder(new_folder(out, f"{short}-{chosen.reward}"))
     run.begin(folder, plan)
     go(folder, plan, checkpoint_seconds=checkpoint_seconds)
     if not task:
@@ -99,7 +108,7 @@ def resume(
     if plan.deterministic:
         make_deterministic()
     if checkpoint is None and run.finished(place, plan):
-        say(f"{folder} is finished: {plan.recipe.updates * plan.recipe.frames_per_update:,} frames")
+        say(f"{folder} is finished: {plan.recipe.all_frames:,} frames")
         return
     go(place, plan, checkpoint, checkpoint_seconds)
 
@@ -112,16 +121,39 @@ def recipe(task: TaskName, /, *, recipe: str = "gobi", settings: Settings = ()) 
         recipe: gobi (ours), as_coded (the paper's public code) or as_written (its text).
         settings: changes one field; may be given several times.
     """
-    print(recipes.recipe(task, recipe, **read_settings(settings)).to_json())
+    given = _read(task, settings)
+    print(_named(task, recipe, given).to_json())
 
 
-def choose(task: str, name: str, given: dict[str, Any]) -> Recipe:
+def choose(task: str, name: str, given: dict[str, Any]) -> Recipe | ControlRecipe:
     """The recipe: what was given, else what fits the machine, else what the named recipe says."""
     if not task:
         return recipes.quick(**given)
-    if jax.default_backend() == "cpu" and name == "gobi":
+    if not dmc.is_control(task) and jax.default_backend() == "cpu" and name == "gobi":
         return recipes.compact(recipes.recipe(task, name), **given)
-    return recipes.recipe(task, name, **given)
+    return _named(task, name, given)
+
+
+def _named(task: str, name: str, given: dict[str, Any]) -> Recipe | ControlRecipe:
+    """The recipe of that name, of the kind that the task takes."""
+    kind = control_recipes if dmc.is_control(task) else recipes
+    return kind.recipe(task, name, **given)
+
+
+def _read(task: str, words: Sequence[str]) -> dict[str, Any]:
+    """FIELD=VALUE words as settings; what only tasks of the other kind have is called so."""
+    mine, other, home = Recipe, ControlRecipe, "control tasks, dmc/..."
+    if dmc.is_control(task):
+        mine, other, home = ControlRecipe, Recipe, "grids"
+    elsewhere = {field.name for field in dataclasses.fields(other)} - {
+        field.name for field in dataclasses.fields(mine)
+    }
+    for word in words:
+        if word.partition("=")[0] in elsewhere:
+            raise GobiError(
+                f"{word.partition('=')[0]} is a setting of {home}: {task or 'this task'} has none"
+            )
+    return mine.read_settings(words)
 
 
 def make_deterministic() -> None:
@@ -138,12 +170,9 @@ def go(
     checkpoint_seconds: float = run.CHECKPOINT_SECONDS,
 ) -> None:
     """Trains, with bars and a table at the end."""
-    recipe = plan.recipe
+    recipe: AnyRecipe = plan.recipe
     seeds = f"seed {plan.seeds[0]}" if len(plan.seeds) == 1 else f"seeds {plan.seeds[0]} to {plan.seeds[-1]}"
-    say(
-        f"{recipe.task}, reward {recipe.reward}, recipe {recipe.recipe}, network {recipe.network}, {seeds}, "
-        f"{recipe.updates * recipe.frames_per_update:,} frames on {jax.devices()[0]}"
-    )
+    say(f"{recipe.in_words}, {seeds}, {recipe.all_frames:,} frames on {jax.devices()[0]}")
     say(f"writing to {folder.path}")
     try:
         with bars() as listener:
@@ -162,17 +191,34 @@ def _film(folder: Path) -> None:
         say(f"no film: {error}")
 
 
+ON_GRIDS = {
+    "return": "return",
+    "success": "success",
+    "length": "length",
+    "rooms": "rooms",
+    "reachable_share": "reached",
+    "distinct": "distinct",
+}
+ON_CONTROL = {
+    "return": "return",
+    "training_return": "in training",
+    "success": "success",
+    "updates": "updates",
+}
+"""Metrics in the table at the end, and what they are called there."""
+
+
 def _tell(folder: run.Folder, outcome: run.Outcome) -> None:
     """The table per seed, and where everything lies."""
     recipe, row = outcome.plan.recipe, outcome.row
+    names = ON_CONTROL if isinstance(recipe, ControlRecipe) else ON_GRIDS
     known = ceilings.known().get(recipe.task)
-    best = f"{known.best_return:.3f}" if known else "-"
-    names = ("return", "success", "length", "rooms", "reachable_share", "distinct")
+    best = [f"{known.best_return:.3f}" if known else "-"] if names is ON_GRIDS else []
     rows = [
-        [str(seed), f"{outcome.frames:,}", *[_number(name, row, place) for name in names], best]
+        [str(seed), f"{outcome.frames:,}", *[_number(name, row, place) for name in names], *best]
         for place, seed in enumerate(outcome.plan.seeds)
     ]
-    headings = ("seed", "frames", "return", "success", "length", "rooms", "reached", "distinct", "best known")
+    headings = ("seed", "frames", *names.values(), *["best known"] * len(best))
     show(rows, headings, numbers=headings)
     minutes = outcome.seconds / 60
     per_second = outcome.frames * len(outcome.plan.seeds) / max(outcome.seconds, 1e-9)
@@ -197,4 +243,6 @@ def _number(name: str, row: Row, place: int) -> str:
         return "-"
     if name in ("success", "reachable_share"):
         return f"{value:.0%}"
-    return f"{value:.3f}" if name == "return" else f"{value:,.0f}" if name == "distinct" else f"{value:.1f}"
+    if name == "return" and abs(value) < 10:
+        return f"{value:.3f}"
+    return f"{value:,.0f}" if name in ("distinct", "updates") else f"{value:.1f}"

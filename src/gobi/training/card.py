@@ -165,9 +165,11 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def versions() -> dict[str, str]:
-    """Python's version and those of the packages that decide what a run computes."""
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in PACKAGES}
+def versions(*more: str) -> dict[str, str]:
+    """Python's version and those of the packages that decide what a run computes; some runs need more."""
+    return {"python": platform.python_version()} | {
+        name: metadata.version(name) for name in (*PACKAGES, *more)
+    }
 
 
 def command_line() -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from gobi.errors import GobiError
 from gobi.training import checkpoints
 from gobi.training.files import disk_errors, to_json, write_whole
-from gobi.training.recipe import Recipe, from_json
+from gobi.training.recipe import AnyRecipe, from_json
+
+R = TypeVar("R", bound=AnyRecipe)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,16 +57,26 @@ class Folder:
         return self.path / "tensorboard"
 
     @property
+    def replay(self) -> Path:
+        """The frames that control tasks are learned from: checkpoints name those that they need."""
+        return self.path / "replay"
+
+    @property
+    def pictures(self) -> Path:
+        """What the world model of a control task saw, and what it made of it."""
+        return self.path / "pictures"
+
+    @property
     def curves(self) -> Path:
         """The learning curves."""
         return self.path / "curves.png"
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
-    """What a run was asked to do."""
+class Plan(Generic[R]):
+    """What a run was asked to do, by a recipe of either kind."""
 
-    recipe: Recipe
+    recipe: R
     seeds: tuple[int, ...]
     deterministic: bool = False
 
@@ -97,4 +110,4 @@ def planned(folder: Folder) -> Plan:
 def finished(folder: Folder, plan: Plan) -> bool:
     """Whether the run has come to its end."""
     kept = checkpoints.available(folder.checkpoints)
-    return bool(kept) and checkpoints.facts(kept[-1])["updates"] >= plan.recipe.updates
+    return bool(kept) and checkpoints.facts(kept[-1])["frames"] >= plan.recipe.all_frames

@@ -1,23 +1,26 @@
-"""A recipe: every setting of a run in one flat, frozen record, and how words become settings."""
+"""A recipe: every setting of a run on a grid in one flat, frozen record; and either kind from JSON."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal
 
-from gobi.errors import GobiError, unknown
+from gobi.envs.dmc.tasks import PREFIX
+from gobi.errors import GobiError
 from gobi.rewards import registry
-from gobi.settings import check_type, parsed
+from gobi.training.any_recipe import AnyRecipe, differences
+from gobi.training.control.recipe import ControlRecipe
+
+__all__ = ["AnyRecipe", "Recipe", "differences", "from_json", "kind_of", "read_settings"]
 
 Size = Literal["paper", "coded", "compact"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Recipe:
+class Recipe(AnyRecipe):
     """What a run does. Numbers that only scale something can be changed without compiling again.
 
     The task and its length
@@ -85,10 +88,6 @@ class Recipe:
         snapshots:           policies kept along the way, evenly spaced, for heatmaps.
     """
 
-    task: str
-    recipe: str
-    frames: int
-
     reward: str = "gobi"
     reward_options: str = ""
     coefficient: float = 0.01
@@ -140,38 +139,17 @@ class Recipe:
     snapshots: int = 5
 
     def __post_init__(self):
-        hints = get_type_hints(type(self))
-        for field in dataclasses.fields(self):
-            check_type(field.name, getattr(self, field.name), hints[field.name])
-            if hints[field.name] is float:
-                # 1 and 1.0 are one setting, with one digest.
-                object.__setattr__(self, field.name, float(getattr(self, field.name)))
+        super().__post_init__()
         registry.options(self.reward, self.reward_options)
         registry.factor_options(self.lifelong, self.lifelong_options)
-        for name in (
-            "frames",
-            "num_envs",
-            "unroll",
-            "bank",
-            "model_samples",
-            "count_room",
-            "hash_bits",
-        ):
-            _refuse_below(name, getattr(self, name), 1)
-        for name in (
-            "coefficient",
-            "decay",
-            "extrinsic",
-            "clip",
-            "steps",
-            "sampled_actions",
-            "learning_rate",
-        ):
-            _refuse_below(name, getattr(self, name), 0)
-        for name in ("entropy_cost", "value_cost", "pretrain_frames", "pretrain_epochs", "snapshots"):
-            _refuse_below(name, getattr(self, name), 0)
-        for name in ("discount", "max_grad_norm", "pretrain_rate", "finetune_rate"):
-            _refuse_below(name, getattr(self, name), 0)
+        self.refuse_below(
+            1, "frames", "num_envs", "unroll", "bank", "model_samples", "count_room", "hash_bits"
+        )
+        self.refuse_below(
+            0, "coefficient", "decay", "extrinsic", "clip", "steps", "sampled_actions", "learning_rate"
+        )
+        self.refuse_below(0, "entropy_cost", "value_cost", "pretrain_frames", "pretrain_epochs", "snapshots")
+        self.refuse_below(0, "discount", "max_grad_norm", "pretrain_rate", "finetune_rate")
         if self.decay >= 1:
             raise GobiError(f"decay must be below 1, got {self.decay}")
         if self.discount > 1:
@@ -214,55 +192,31 @@ class Recipe:
         row = self.updates_per_row
         return math.ceil(self.frames / (self.frames_per_update * row)) * row
 
-    def changed(self, **changes: Any) -> Recipe:
-        """The same recipe with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
-    def to_json(self) -> str:
-        """All fields, one per line."""
-        return json.dumps(dataclasses.asdict(self), indent=1)
+    @property
+    def all_frames(self) -> int:
+        """Steps of all lanes in the whole run."""
+        return self.updates * self.frames_per_update
 
     @property
-    def digest(self) -> str:
-        """A short name for exactly these settings."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:12]
+    def in_words(self) -> str:
+        """What is worth saying when a run starts."""
+        return f"{self.task}, reward {self.reward}, recipe {self.recipe}, network {self.network}"
 
 
-def from_json(text: str) -> Recipe:
-    """A recipe as `to_json` wrote it."""
+def kind_of(task: str) -> type[Recipe] | type[ControlRecipe]:
+    """The kind of recipe that a task takes, by its id."""
+    return ControlRecipe if task.startswith(PREFIX) else Recipe
+
+
+def from_json(text: str) -> Any:
+    """A recipe as `to_json` wrote it, of the kind that its task takes."""
     try:
         fields = json.loads(text)
-        known = {field.name for field in dataclasses.fields(Recipe)}
-        for name in fields:
-            if name not in known:
-                raise unknown("recipe field", name, known)
-        return Recipe(**fields)
-    except (ValueError, TypeError) as error:
+        return kind_of(str(fields.get("task", ""))).from_fields(fields)
+    except (ValueError, TypeError, AttributeError) as error:
         raise GobiError(f"this is not a recipe: {error}") from error
 
 
 def read_settings(words: Sequence[str]) -> dict[str, Any]:
-    """FIELD=VALUE words as fields of a recipe, each of its field's type."""
-    hints = get_type_hints(Recipe)
-    settings = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise GobiError(f"--set takes FIELD=VALUE, got '{word}'")
-        if name in ("task", "recipe"):
-            raise GobiError(f"--set cannot change the {name}: other fields depend on it; name it by itself")
-        if name not in hints:
-            raise unknown("recipe field", name, hints)
-        settings[name] = parsed(name, value, hints[name])
-    return settings
-
-
-def differences(one: Recipe, other: Recipe) -> list[str]:
-    """The fields in which two recipes differ, each with both values."""
-    before, after = dataclasses.asdict(one), dataclasses.asdict(other)
-    return [f"{name}: {before[name]} -> {after[name]}" for name in before if before[name] != after[name]]
-
-
-def _refuse_below(name: str, value: int | float, least: int) -> None:
-    if value < least:
-        raise GobiError(f"{name} must be at least {least}, got {value}")
+    """FIELD=VALUE words as fields of a recipe for grids, each of its field's type."""
+    return Recipe.read_settings(words)

@@ -1,8 +1,13 @@
-"""A run from start to end: begin it, go on with it, ask how it stands. Alone, it is a pack of one."""
+"""A run from start to end: begin it, go on with it, ask how it stands.
+
+On a grid, a run alone is a pack of one; on a control task, it has a loop of its own.
+"""
 
 from __future__ import annotations
 
 from gobi.training import pack
+from gobi.training.control import loop as control
+from gobi.training.control.recipe import ControlRecipe
 from gobi.training.folder import Folder, Plan, begin, finished, planned
 from gobi.training.pack import CHECKPOINT_SECONDS, Listener
 from gobi.training.record import Outcome
@@ -31,5 +36,7 @@ def go(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> Outcome:
     """Trains to the end, from the last checkpoint if there is one; see `pack.go`."""
+    if isinstance(plan.recipe, ControlRecipe):
+        return control.go(folder, plan, listener, checkpoint, checkpoint_seconds)
     (outcome,) = pack.go([(folder, plan)], listener, checkpoint, checkpoint_seconds)
     return outcome

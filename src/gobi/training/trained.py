@@ -16,7 +16,7 @@ from gobi.agents.impala import networks
 from gobi.envs.minigrid import MiniGrid
 from gobi.errors import GobiError
 from gobi.training import checkpoints, run
-from gobi.training.recipe import Recipe, from_json
+from gobi.training.recipe import AnyRecipe, Recipe, from_json
 
 POLICY = ".state.policy"
 """Where the policies are in the tree of a checkpoint."""
@@ -47,7 +47,7 @@ class Trained:
 
     def actor(self, seed: int) -> networks.Policy:
         """One agent, in the precision in which it acted while it was trained."""
-        place = self.seeds.index(_known(seed, self.seeds))
+        place = self.seeds.index(known_seed(seed, self.seeds))
         return jax.tree.map(lambda part: part[place].astype(self.recipe.precision), self.policy)
 
 
@@ -59,7 +59,7 @@ def load(folder: Path, seed: int | Sequence[int] | None = None, checkpoint: str 
     checkpoint:  the name of a checkpoint; by default the newest.
     """
     place = run.Folder(folder)
-    run.planned(place)
+    _refuse_control(run.planned(place).recipe, folder)
     found = checkpoints.named(place.checkpoints, checkpoint) if checkpoint else None
     found = found or checkpoints.latest(place.checkpoints)
     if found is None:
@@ -70,7 +70,7 @@ def load(folder: Path, seed: int | Sequence[int] | None = None, checkpoint: str 
     env = gobi.make(recipe.task)
     policy = checkpoints.load(found, shapes(env, recipe, len(seeds)), within=POLICY)
     wanted = seeds if seed is None else (seed,) if isinstance(seed, int) else tuple(seed)
-    places = np.array([seeds.index(_known(one, seeds)) for one in wanted])
+    places = np.array([seeds.index(known_seed(one, seeds)) for one in wanted])
     policy = jax.tree.map(lambda part: part[places], policy)
     return Trained(env, recipe, wanted, policy, facts["frames"], found, new_levels(seeds))
 
@@ -85,14 +85,14 @@ def part(agents: Trained, seed: int, within: str, like: Any) -> Any:
     stacked = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct((len(seeds), *jnp.shape(leaf)), jnp.asarray(leaf).dtype), like
     )
-    place = seeds.index(_known(seed, seeds))
+    place = seeds.index(known_seed(seed, seeds))
     return jax.tree.map(lambda leaf: leaf[place], checkpoints.load(agents.source, stacked, within))
 
 
 def snapshots(folder: Path) -> list[Path]:
     """The snapshots of a run, oldest first: the policy of its first seed along the way."""
     place = run.Folder(folder)
-    run.planned(place)
+    _refuse_control(run.planned(place).recipe, folder)
     whole = [path for path in place.snapshots.glob("*.safetensors") if path.with_suffix(".json").is_file()]
     return sorted(path for path in whole if path.stem.isdecimal())
 
@@ -122,7 +122,13 @@ def new_levels(seeds: tuple[int, ...]) -> int:
     return number
 
 
-def _known(seed: int, seeds: tuple[int, ...]) -> int:
+def _refuse_control(recipe: AnyRecipe, folder: Path) -> None:
+    if not isinstance(recipe, Recipe):
+        raise GobiError(f"{folder} was trained on {recipe.task}, and this looks at runs on grids only")
+
+
+def known_seed(seed: int, seeds: tuple[int, ...]) -> int:
+    """The seed, if a run with these seeds has it."""
     if seed not in seeds:
         raise GobiError(f"no agent of seed {seed} in this run: it has {', '.join(map(str, seeds))}")
     return seed

@@ -1,0 +1,1 @@
+"""Training on control tasks: vector actions, replayed steps, one environment a seed."""

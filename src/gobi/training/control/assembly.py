@@ -1,0 +1,82 @@
+"""From a recipe for control to its parts: environments in processes, learner, world and reward."""
+
+from __future__ import annotations
+
+from gobi.agents.rad import RAD, slots_for
+from gobi.envs.dmc import Worker
+from gobi.rewards.control import ControlReward, Lessons, registry
+from gobi.training.control.recipe import ControlRecipe
+from gobi.types import Spec
+from gobi.worlds.rssm import RSSM, Sizes
+
+COMPACT = Sizes(depth=8, deterministic=64, stochastic=16, hidden=64)
+
+
+def worker(recipe: ControlRecipe, seed: int) -> Worker:
+    """The task in a process of its own."""
+    return Worker(recipe.task, seed, recipe.observations, recipe.action_repeat, recipe.image_size)
+
+
+def learner(recipe: ControlRecipe) -> RAD:
+    """Soft actor-critic."""
+    return RAD(
+        hidden=recipe.hidden,
+        channels=recipe.channels,
+        crop=recipe.crop,
+        stack=recipe.stack,
+        learning_rate=recipe.learning_rate,
+        temperature_rate=recipe.temperature_rate,
+        temperature=recipe.temperature,
+        discount=recipe.discount,
+        rate=recipe.target_rate,
+        precision=recipe.precision,
+    )
+
+
+def world(recipe: ControlRecipe) -> RSSM:
+    """The world model."""
+    return RSSM(
+        steps=recipe.steps,
+        actions=recipe.imagined_actions,
+        prior=recipe.prior,
+        hashed=recipe.hashed,
+        precision=recipe.world_precision,
+        learning_rate=recipe.world_rate,
+        sizes=Sizes() if recipe.world_size == "paper" else COMPACT,
+    )
+
+
+def slots(recipe: ControlRecipe, spec: Spec) -> int:
+    """Slots of the replay."""
+    return slots_for(recipe.capacity, spec.max_steps)
+
+
+def reward(recipe: ControlRecipe, spec: Spec) -> ControlReward:
+    """The intrinsic reward."""
+    return registry.build(
+        recipe.reward,
+        registry.options(recipe.reward, recipe.reward_options),
+        recipe.lifelong,
+        registry.factor_options(recipe.lifelong, recipe.lifelong_options),
+        world=world(recipe) if recipe.imagines else None,
+        slots=slots(recipe, spec),
+        lessons=Lessons(
+            batch=recipe.world_batch,
+            length=recipe.world_length,
+            every=recipe.world_every,
+            steps=recipe.world_steps,
+            prefill=recipe.world_prefill,
+            pretrain=recipe.world_pretrain,
+        ),
+    )
+
+
+def lessons_due(recipe: ControlRecipe, lessons: Lessons, step: int) -> int:
+    """How many lessons follow the agent's step number `step`, counted from 1.
+
+    Spread or together, there are as many in every `world_every` steps.
+    """
+    since = step - lessons.prefill
+    if recipe.world_lessons == "together" or since <= 0:
+        return lessons.due(step)
+    return since * lessons.steps // lessons.every - (since - 1) * lessons.steps // lessons.every

@@ -1,0 +1,235 @@
+"""A run on a control task from start to end: all seeds side by side, each with an environment in a process.
+
+An agent step of all seeds: every agent acts; as its environment simulates and draws, it learns from what was
+before; then the step is received and kept. Nothing is waited for but actions and steps.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import jax
+import numpy as np
+
+from gobi.envs.dmc import Step, Worker
+from gobi.errors import MissingExtra
+from gobi.training import checkpoints
+from gobi.training.control import assembly, pictures, seat
+from gobi.training.control.evaluation import Evaluator, Played, seeds_of
+from gobi.training.control.recipe import ControlRecipe
+from gobi.training.control.record import ControlRecord
+from gobi.training.control.seat import Seat
+from gobi.training.folder import Folder, Plan
+from gobi.training.pack import CHECKPOINT_SECONDS, Listener
+from gobi.training.record import Outcome
+from gobi.training.stopping import Stopping
+from gobi.training.trainer import Row
+
+LISTEN_SECONDS = 1.0
+"""Between two words on how far it is."""
+
+
+def go(
+    folder: Folder,
+    plan: Plan[ControlRecipe],
+    listener: Listener | None = None,
+    checkpoint: str | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    stopping: Stopping | None = None,
+) -> Outcome:
+    """Trains to the end, from the last checkpoint if there is one.
+
+    checkpoint:          the name of an earlier one to go on from.
+    checkpoint_seconds:  time between checkpoints. When they are made changes nothing in what is learned.
+    stopping:            when to stop before the end; by default when the user asks for it.
+    """
+    listener = listener or Listener()
+    place = folder.checkpoints
+    found = checkpoints.named(place, checkpoint) if checkpoint else checkpoints.latest(place)
+    record = ControlRecord(folder, plan, found)
+    run = _Run(record, listener, checkpoint_seconds, stopping or Stopping(listener.say))
+    try:
+        run.train()
+    finally:
+        run.close()
+    return record.outcome()
+
+
+class _Run:
+    """One process's part of a run."""
+
+    def __init__(self, record: ControlRecord, listener: Listener, every: float, stopping: Stopping):
+        self.record, self.listener, self.checkpoint_seconds, self.stopping = record, listener, every, stopping
+        self.recipe: ControlRecipe = record.recipe
+        self.seeds = record.plan.seeds
+        self.workers: list[Worker] = []
+        self.evaluator: Evaluator | None = None
+        self.opened = False
+
+    def train(self) -> None:
+        """From where the record stands to the end."""
+        self.listener.stage("starting environments", 0, len(self.seeds))
+        self.workers = [assembly.worker(self.recipe, seed) for seed in self.seeds]
+        self.program = seat.program(self.recipe, self.workers[0].spec)
+        self.evaluator = Evaluator(self.recipe, self.program, self.recipe.evaluation_episodes)
+        self.seats = self._restored() if self.record.checkpoint else self._started()
+        self.record.open(self.program, self.seats[0])
+        self.opened = True
+        self.listener.stage("compiling", 0, 1)
+        with self.stopping:
+            self._go_on()
+
+    def close(self) -> None:
+        """Ends the processes and closes the files."""
+        for worker in self.workers:
+            worker.close()
+        if self.evaluator:
+            self.evaluator.close()
+        if self.opened:
+            self.record.close()
+
+    def _started(self) -> list[Seat]:
+        seats = [self.program.start(seed) for seed in self.seeds]
+        return [
+            self.program.begin(one, worker.reset()) for one, worker in zip(seats, self.workers, strict=True)
+        ]
+
+    def _restored(self) -> list[Seat]:
+        self.workers[0].reset()
+        seats, environments = self.record.restored(self.program, self.workers[0].save())
+        for worker, saved in zip(self.workers, environments, strict=True):
+            worker.load(saved)
+        return seats
+
+    def _go_on(self) -> None:
+        record, recipe = self.record, self.recipe
+        saved = spoke = since = time.perf_counter()
+        while record.steps < recipe.agent_steps:
+            self._step()
+            over = record.steps >= recipe.agent_steps
+            now = time.perf_counter()
+            if over or record.steps % recipe.steps_per_row == 0:
+                self._end_row(since)
+                now = since = time.perf_counter()
+            elif now - spoke > LISTEN_SECONDS:
+                speed = recipe.action_repeat * len(self.seeds) * self.pace(record.passed + now - since)
+                self.listener.row(record.frames, recipe.all_frames, record.last or {}, speed)
+                spoke = now
+            why = self.stopping.why()
+            if over or why or now - saved > self.checkpoint_seconds:
+                record.passed += now - since
+                self._save(finished=over)
+                saved = since = time.perf_counter()
+            if why and not over:
+                raise why
+
+    def pace(self, seconds: float) -> float:
+        """Agent steps per second since the last row."""
+        return (self.record.steps % self.recipe.steps_per_row) / max(seconds, 1e-9)
+
+    def _step(self) -> None:
+        """One agent step of every seed."""
+        program, record, step = self.program, self.record, self.record.steps
+        random = step < self.recipe.random_steps
+        learns = not random and step % self.recipe.updates_every == 0
+        # All are asked before any is waited for.
+        chosen = [self._choose(*each, random) for each in zip(self.seats, self.seeds, strict=True)]
+        for place, worker in enumerate(self.workers):
+            worker.send(np.asarray(chosen[place]))
+            if learns:
+                self.seats[place] = program.update(self.seats[place], step, record.updates)
+        for place, worker in enumerate(self.workers):
+            self._receive(place, chosen[place], worker.receive())
+        record.steps += 1
+        record.updates += learns
+        self._teach()
+
+    def _receive(self, place: int, action: Any, step: Step) -> None:
+        diary = self.record.diaries[place]
+        one = self.program.collect(
+            self.seats[place], action, step.reward, step.terminated, step.truncated, step.observation
+        )
+        diary.earned += step.reward
+        if step.done:
+            diary.returns.append(diary.earned)
+            diary.earned = 0.0
+            diary.episodes += 1
+            one = self.program.begin(one, self.workers[place].reset())
+        self.seats[place] = one
+
+    def _teach(self) -> None:
+        lessons, record = self.program.lessons, self.record
+        if lessons is None:
+            return
+        for _ in range(assembly.lessons_due(self.recipe, lessons, record.steps)):
+            self.seats = [self.program.teach(one, record.lessons) for one in self.seats]
+            record.lessons += 1
+
+    def _choose(self, one: Seat, seed: int, random: bool) -> Any:
+        """An action, perhaps one that the device is still working out."""
+        step = self.record.steps
+        if not random:
+            return self.program.act(one.learner, one.view, one.key, np.int32(step))
+        size = self.program.spec.action_size
+        return np.random.default_rng([seed, step]).uniform(-1, 1, size).astype(np.float32)
+
+    def _end_row(self, since: float) -> None:
+        """Evaluates, and writes a row."""
+        record, recipe = self.record, self.recipe
+        told = self._told()
+        self.seats = [self.program.afresh(one) for one in self.seats]
+        played = self._evaluated()
+        row = _row(told, played, record)
+        record.passed += time.perf_counter() - since
+        steps = record.steps % recipe.steps_per_row or recipe.steps_per_row
+        frames = steps * recipe.action_repeat
+        speed = frames * len(self.seeds) / record.passed
+        record.log(row, frames)
+        self._draw()
+        self.listener.row(record.frames, recipe.all_frames, row, speed)
+
+    def _evaluated(self) -> list[Played]:
+        assert self.evaluator is not None
+        number = -(-self.record.steps // self.recipe.steps_per_row)
+        return [
+            self.evaluator.play(one.learner, seeds_of(seed, number, self.recipe.evaluation_episodes))
+            for one, seed in zip(self.seats, self.seeds, strict=True)
+        ]
+
+    def _draw(self) -> None:
+        """A picture of what the first seed's world model sees and imagines."""
+        world = self.program.world(self.seats[0])
+        if world is None or not self.record.lessons:
+            return
+        try:
+            pictures.draw(self.record.folder.pictures, self.program, self.seats[0], self.record.frames)
+        except MissingExtra as error:
+            self.listener.say(f"no pictures of the world model: {error}")
+
+    def _told(self) -> list[dict[str, float]]:
+        """The metrics since the last row; refuses what is not a number."""
+        told = [seat.means(jax.device_get(one.told)) for one in self.seats]
+        self.record.check(told)
+        return told
+
+    def _save(self, finished: bool) -> None:
+        self._told()
+        self.record.save(self.seats, [worker.save() for worker in self.workers], finished)
+
+
+def _row(told: list[dict[str, float]], played: list[Played], record: ControlRecord) -> Row:
+    """What is known of an interval, by column, one number for each seed."""
+    dropped = [sum(value for name, value in one.items() if name.startswith("dropped/")) for one in told]
+    returns = [np.mean(diary.returns) if diary.returns else np.nan for diary in record.diaries]
+    row = {
+        **{name: [one.get(name, np.nan) for one in told] for name in told[0]},
+        "return": [np.mean(one.returns) for one in played],
+        "success": [np.mean(one.returns > 0) for one in played],
+        "length": [np.mean(one.lengths) for one in played],
+        "training_return": returns,
+        "episodes": [diary.episodes for diary in record.diaries],
+        "updates": [record.updates] * len(told),
+        "dropped": dropped,
+    }
+    return {name: np.asarray(values, np.float32) for name, values in row.items()}

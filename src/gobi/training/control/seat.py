@@ -1,0 +1,280 @@
+"""One seed on the device: what it has learned, what it has seen, and the compiled steps of its loop.
+
+An agent step takes three calls: `act`, `update` and `collect`. Every draw comes from the seed's key and the
+number of the step, so that nothing random has to be kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Key
+
+from gobi.agents.rad import Batch, Learner, Replay, empty
+from gobi.rewards.control import Reachability, Replayed
+from gobi.training.control import assembly
+from gobi.training.control.recipe import ControlRecipe
+from gobi.types import Spec, Transition
+
+ACTING, UPDATING, LEARNING = range(3)
+"""What a draw is for."""
+
+COLUMN_OF = {"critic_loss": "value_loss", "actor_loss": "policy_loss", "policy_entropy": "entropy"}
+"""The learner's names for what grids have too."""
+
+LAST = ("coefficient", "temperature")
+"""Of these an interval keeps the last value, of the others the mean."""
+
+Told = dict[str, Float32[Array, "2"]]
+"""Sums of metrics since the last row, and over how many values."""
+
+
+class Knobs(NamedTuple):
+    """Numbers that scale something: other ones do not compile again."""
+
+    coefficient: np.float32
+    decay: np.float32
+    extrinsic: np.float32
+    clip: np.float32
+
+
+def knobs(recipe: ControlRecipe) -> Knobs:
+    """The numbers of a recipe."""
+    clip = recipe.clip if recipe.clip > 0 else np.inf
+    return Knobs(*map(np.float32, (recipe.coefficient, recipe.decay, recipe.extrinsic, clip)))
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Seat:
+    """What one seed has on the device.
+
+    learner:  actor, critics, temperature and their optimisers.
+    reward:   the intrinsic reward's state.
+    replay:   what was lived through.
+    view:     what the agent sees now: the last frames, or the state.
+    told:     metrics since the last row.
+    key:      the seed.
+    """
+
+    learner: Any
+    reward: Any
+    replay: Any
+    view: Any
+    told: Any
+    key: Any
+
+
+class Program:
+    """The compiled parts, the same for all seeds. What changes is handed in and out, and used up."""
+
+    def __init__(self, recipe: ControlRecipe, spec: Spec):
+        self.recipe, self.spec, self.knobs = recipe, spec, knobs(recipe)
+        self.agent = assembly.learner(recipe)
+        self.reward = assembly.reward(recipe, spec)
+        self.slots = assembly.slots(recipe, spec)
+        self.lessons = self.reward.lessons
+        episodic = self.reward.episodic if isinstance(self.reward, Replayed) else self.reward
+        self.model = episodic.world if isinstance(episodic, Reachability) else None
+        self.act = jax.jit(self._act)
+        self.look = jax.jit(self._look, donate_argnums=1)
+        self._updated = jax.jit(self._update, static_argnums=0, donate_argnums=(1, 2, 3))
+        self._collected = jax.jit(self._collect, donate_argnums=(0, 1, 2))
+        self._begun = jax.jit(self._begin, donate_argnums=(0, 1))
+        self._taught = jax.jit(self._teach, donate_argnums=(0, 1))
+        self._init = jax.jit(self._start)
+
+    def start(self, seed: int) -> Seat:
+        """Before the first step."""
+        return self._init(jax.random.key(seed))
+
+    def shapes(self) -> Seat:
+        """The structure of a seat."""
+        return jax.eval_shape(self._start, jax.eval_shape(lambda: jax.random.key(0)))
+
+    def world(self, seat: Seat) -> Any:
+        """The state of a seat's world model; None where the reward has none."""
+        if self.model is None:
+            return None
+        return (seat.reward[0] if isinstance(self.reward, Replayed) else seat.reward).world
+
+    def begin(self, seat: Seat, observation: np.ndarray) -> Seat:
+        """An episode begins."""
+        replay, view = self._begun(seat.replay, seat.view, observation)
+        return dataclasses.replace(seat, replay=replay, view=view)
+
+    def update(self, seat: Seat, step: int, update: int) -> Seat:
+        """One gradient step, after so many of the agent's steps."""
+        learner, reward, told = self._updated(
+            self.agent.is_full(update), seat.learner, seat.reward, seat.told,
+            seat.replay, seat.key, np.int32(step), self.knobs,
+        )  # fmt: skip
+        return dataclasses.replace(seat, learner=learner, reward=reward, told=told)
+
+    def collect(
+        self,
+        seat: Seat,
+        action: Any,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        observation: np.ndarray,
+    ) -> Seat:
+        """A step was made."""
+        reward_state, replay, view = self._collected(
+            seat.reward, seat.replay, seat.view, action, np.float32(reward),
+            np.bool_(terminated), np.bool_(truncated), observation,
+        )  # fmt: skip
+        return dataclasses.replace(seat, reward=reward_state, replay=replay, view=view)
+
+    def teach(self, seat: Seat, lesson: int) -> Seat:
+        """One lesson of the world model, by its number."""
+        reward, told = self._taught(seat.reward, seat.told, seat.replay, seat.key, np.int32(lesson))
+        return dataclasses.replace(seat, reward=reward, told=told)
+
+    def afresh(self, seat: Seat) -> Seat:
+        """The same with no metrics told."""
+        return dataclasses.replace(seat, told=jax.tree.map(jnp.zeros_like, seat.told))
+
+    def _start(self, key: Key[Array, ""]) -> Seat:
+        learner_key, reward_key, key = jax.random.split(key, 3)
+        learner = self.agent.init(learner_key, self.spec)
+        reward = self.reward.init(reward_key, self.spec, 1)
+        replay = empty(self.slots, self.spec)
+        first = jnp.zeros(self.spec.observation_shape, self.spec.observation_dtype)
+        told = self._nothing_told(learner, reward, replay)
+        return Seat(learner, reward, replay, self._shown(first), told, key)
+
+    def _nothing_told(self, learner: Learner, reward: Any, replay: Replay) -> Told:
+        def all_metrics(learner, reward, replay):
+            key = jax.random.key(0)
+            _, _, metrics = self._learned(True, learner, reward, replay, key, jnp.int32(0), self.knobs)
+            if self.lessons is not None:
+                metrics |= self._lesson(reward, replay, key)[1]
+            return metrics
+
+        return {name: jnp.zeros(2) for name in jax.eval_shape(all_metrics, learner, reward, replay)}
+
+    def _act(self, learner: Learner, view: Any, key: Any, step: Any) -> Float32[Array, " size"]:
+        return self.agent.act(learner, _draw(key, ACTING, step), view, explore=True)
+
+    def _look(self, learner: Learner, views: Any, frames: Any, first: Any) -> tuple[Any, Any]:
+        """What several agents with the same weights see now, and the mean action there."""
+        if views.ndim == frames.ndim:
+            views = frames
+        else:
+            shown = jax.vmap(self._shown)(frames)
+            moved = jnp.concatenate([views[:, 1:], frames[:, None]], axis=1)
+            views = jnp.where(first, shown, moved)
+        return views, self.agent.act(learner, jax.random.key(0), views, explore=False)
+
+    def _update(
+        self,
+        full: bool,
+        learner: Learner,
+        reward: Any,
+        told: Told,
+        replay: Replay,
+        key: Any,
+        step: Any,
+        knobs: Knobs,
+    ) -> tuple[Learner, Any, Told]:
+        key = _draw(key, UPDATING, step)
+        learner, reward, metrics = self._learned(full, learner, reward, replay, key, step, knobs)
+        return learner, reward, _added(told, metrics)
+
+    def _learned(
+        self, full: bool, learner: Learner, reward: Any, replay: Replay, key: Any, step: Any, knobs: Knobs
+    ) -> tuple[Learner, Any, dict[str, Any]]:
+        drawing, paying, learning = jax.random.split(key, 3)
+        batch: Batch = replay.sample(drawing, self.recipe.batch, self.recipe.stack)
+        reward, bonus, logged = self.reward.at_sampling(reward, paying, batch.stored, batch)
+        coefficient = knobs.coefficient * jnp.exp(step.astype(jnp.float32) * jnp.log1p(-knobs.decay))
+        extrinsic, intrinsic = knobs.extrinsic * batch.reward, coefficient * bonus
+        total = jnp.clip(extrinsic + intrinsic, -knobs.clip, knobs.clip)
+        learner, losses = self.agent.update(learner, learning, batch, total, full=full, replay=replay)
+        sizes = jnp.sum(jnp.abs(intrinsic)), jnp.sum(jnp.abs(extrinsic))
+        metrics = {
+            "bonus": jnp.mean(bonus),
+            "bonus_share": sizes[0] / jnp.maximum(sizes[0] + sizes[1], 1e-9),
+            "coefficient": coefficient,
+        }
+        losses = {COLUMN_OF.get(name, name): value for name, value in losses.items()}
+        return learner, reward, metrics | logged | losses
+
+    def _collect(
+        self,
+        reward: Any,
+        replay: Replay,
+        view: Any,
+        action: Any,
+        earned: Any,
+        terminated: Any,
+        truncated: Any,
+        observation: Any,
+    ) -> tuple[Any, Replay, Any]:
+        left = view[-1] if self.spec.observation_dtype == "uint8" else view
+        transition = Transition(
+            before={"frame": left[None], "slot": replay.slot[None]},
+            action=action[None],
+            after={"frame": observation[None]},
+            reward=earned[None],
+            terminated=terminated[None],
+            truncated=truncated[None],
+        )
+        reward, stored = self.reward.step(reward, transition)
+        replay = replay.add(action, earned, terminated, stored[0], observation)
+        stacked = view.ndim > observation.ndim
+        moved = jnp.concatenate([view[1:], observation[None]]) if stacked else observation
+        return reward, replay, moved
+
+    def _begin(self, replay: Replay, view: Any, observation: Any) -> tuple[Replay, Any]:
+        del view
+        return replay.begin(observation), self._shown(observation)
+
+    def _teach(self, reward: Any, told: Told, replay: Replay, key: Any, lesson: Any) -> tuple[Any, Told]:
+        reward, metrics = self._lesson(reward, replay, _draw(key, LEARNING, lesson))
+        return reward, _added(told, metrics)
+
+    def _lesson(self, reward: Any, replay: Replay, key: Any) -> tuple[Any, dict[str, Any]]:
+        assert self.lessons is not None
+        drawing, learning = jax.random.split(key)
+        sequences: Any = replay.sequences(drawing, self.lessons.batch, self.lessons.length)
+        return self.reward.learn(reward, learning, sequences)
+
+    def _shown(self, first: Any) -> Any:
+        """What an agent sees at an episode's start: its first frame, as often as it sees frames."""
+        if self.spec.observation_dtype != "uint8":
+            return first
+        return jnp.broadcast_to(first, (self.recipe.stack, *first.shape))
+
+
+@functools.lru_cache(maxsize=4)
+def program(recipe: ControlRecipe, spec: Spec) -> Program:
+    """The program of a recipe; one that was compiled in this process is found again."""
+    return Program(recipe, spec)
+
+
+def means(told: dict[str, np.ndarray]) -> dict[str, float]:
+    """The metrics of an interval, of which there was at least one value."""
+    return {name: float(total / count) for name, (total, count) in told.items() if count}
+
+
+def _added(told: Told, metrics: dict[str, Any]) -> Told:
+    """Adds what one call told; of some metrics only the last value counts."""
+    one = jnp.float32(1)
+    new = {name: jnp.stack([jnp.asarray(value, jnp.float32), one]) for name, value in metrics.items()}
+    return told | {name: value if _only_last(name) else told[name] + value for name, value in new.items()}
+
+
+def _only_last(name: str) -> bool:
+    return name in LAST or name.startswith(("load/", "dropped/"))
+
+
+def _draw(key: Key[Array, ""], purpose: int, number: Any) -> Key[Array, ""]:
+    return jax.random.fold_in(jax.random.fold_in(key, purpose), number)

@@ -1,0 +1,203 @@
+"""A run on a control task, from the state: side by side, stopped and resumed, and when it breaks down."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import safetensors.numpy
+from workers_here import Here
+
+from gobi.errors import GobiError
+from gobi.training import checkpoints, metrics, run
+from gobi.training.control import assembly, loop, recipes
+from gobi.training.control.recipe import ControlRecipe
+from gobi.training.stopping import Stopped, Stopping
+from gobi.training.trainer import NotFinite
+
+TINY: dict[str, Any] = {
+    "observations": "state",
+    # An episode of 1000 environment steps is one of 50 agent steps then.
+    "action_repeat": 20,
+    "frames": 3000,
+    "evaluate_every": 1200,
+    "evaluation_episodes": 2,
+    "random_steps": 20,
+    "batch": 8,
+    "hidden": 16,
+    # The replay runs full: 50 transitions, in 54 slots.
+    "capacity": 50,
+}
+
+
+def tiny(**changes: Any) -> ControlRecipe:
+    return recipes.recipe("dmc/cartpole_balance", **{**TINY, **changes})
+
+
+class After(Stopping):
+    """Stops after so many agent steps."""
+
+    def __init__(self, steps: int):
+        super().__init__(lambda _: None)
+        self.left = steps
+
+    def why(self) -> Stopped | None:
+        self.left -= 1
+        return Stopped() if self.left == 0 else None
+
+
+def trained(path: Path, plan: run.Plan, **options: Any) -> run.Folder:
+    folder = run.Folder(path)
+    if not path.exists():
+        run.begin(folder, plan)
+    loop.go(folder, plan, **options)
+    return folder
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _in_this_process():
+    """Starting processes takes longer than all that is tested here; a command's test uses real workers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assembly, "Worker", Here)
+        yield
+
+
+@pytest.fixture(scope="module")
+def plan() -> run.Plan:
+    return run.Plan(tiny(), (3, 4))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, plan) -> run.Folder:
+    """Never stopped, and saved but once."""
+    return trained(tmp_path_factory.mktemp("whole") / "run", plan)
+
+
+def held(folder: run.Folder) -> tuple[bytes, dict[str, Any]]:
+    """The arrays and the facts of the last checkpoint."""
+    last = checkpoints.latest(folder.checkpoints)
+    assert last is not None
+    return (last / "arrays.safetensors").read_bytes(), checkpoints.facts(last)
+
+
+def frames_held(folder: run.Folder, seed: int) -> list[np.ndarray]:
+    """The replay's frames in the order in which they came, as the files have them."""
+    paths = sorted((folder.replay / f"seed-{seed}").glob("*.safetensors"))
+    return list(np.concatenate([safetensors.numpy.load_file(path)["frames"] for path in paths]))
+
+
+def test_a_run_stopped_and_resumed_is_the_same_as_one_that_never_stopped(tmp_path, plan, whole):
+    """In the middle of an interval and of an episode, before and after the replay ran full."""
+    folder = run.Folder(tmp_path / "run")
+    for steps in (33, 41):
+        with pytest.raises(Stopped):
+            trained(folder.path, plan, stopping=After(steps))
+    trained(folder.path, plan, checkpoint_seconds=0.0)
+    assert metrics.compare(folder.metrics, whole.metrics) == []
+    (arrays, facts), (expected, also) = held(folder), held(whole)
+    assert arrays == expected
+    for name in ("steps", "updates", "diaries", "row"):
+        assert facts[name] == also[name], name
+    for seed in plan.seeds:
+        mine, theirs = frames_held(folder, seed), frames_held(whole, seed)
+        np.testing.assert_array_equal(mine[-54:], theirs[-54:])
+    assert run.finished(folder, plan)
+
+
+def test_an_earlier_checkpoint_can_be_gone_on_from(tmp_path, plan, whole):
+    folder = run.Folder(tmp_path / "run")
+    for steps in (70, 20):
+        with pytest.raises(Stopped):
+            trained(folder.path, plan, stopping=After(steps))
+    assert [path.name for path in checkpoints.available(folder.checkpoints)] == [
+        "000000001400",
+        "000000001800",
+    ]
+    trained(folder.path, plan, checkpoint="000000001400")
+    assert metrics.compare(folder.metrics, whole.metrics) == []
+    assert held(folder)[0] == held(whole)[0]
+
+
+def test_frames_that_the_replay_has_forgotten_leave_the_disk(tmp_path, plan):
+    folder = run.Folder(tmp_path / "run")
+    for _ in range(4):
+        with pytest.raises(Stopped):
+            trained(folder.path, plan, stopping=After(30))
+    kept = {piece["name"] for path in checkpoints.available(folder.checkpoints)
+            for piece in checkpoints.facts(path)["replay"][0]}  # fmt: skip
+    assert {path.name for path in (folder.replay / "seed-3").iterdir()} == kept
+    assert not any(name.startswith("000000000000") for name in kept)
+
+
+def test_an_altered_file_of_frames_is_refused(tmp_path, plan):
+    folder = run.Folder(tmp_path / "run")
+    with pytest.raises(Stopped):
+        trained(folder.path, plan, stopping=After(25))
+    (path,) = (folder.replay / "seed-4").iterdir()
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(GobiError, match="is altered"):
+        trained(folder.path, plan)
+
+
+def test_a_seed_learns_the_same_alone_as_beside_another(tmp_path, plan, whole):
+    alone = metrics.read(trained(tmp_path / "run", run.Plan(plan.recipe, (4,))).metrics)
+    both = metrics.read(whole.metrics)
+    mine = both["seed"] == 4
+    for name in set(alone) - set(metrics.TIMINGS):
+        np.testing.assert_array_equal(alone[name], both[name][mine], err_msg=name)
+
+
+def test_rows_tell_what_was_played_and_what_was_paid(plan, whole):
+    columns = metrics.read(whole.metrics)
+    np.testing.assert_array_equal(columns["frames"], [1200, 1200, 2400, 2400, 3000, 3000])
+    np.testing.assert_array_equal(columns["seed"], [3, 4] * 3)
+    np.testing.assert_array_equal(columns["episodes"], [1, 1, 2, 2, 3, 3])
+    np.testing.assert_array_equal(columns["updates"], [40, 40, 100, 100, 130, 130])
+    np.testing.assert_array_equal(columns["length"], 1000)
+    # The coefficient of the last update: one for each agent step but the first 20.
+    steps = columns["frames"] / 20 - 1
+    paid = plan.recipe.coefficient * (1 - plan.recipe.decay) ** steps
+    np.testing.assert_allclose(columns["coefficient"], paid, rtol=1e-6)
+    assert (columns["bonus"] > 0).all()
+    assert ((columns["bonus_share"] > 0) & (columns["bonus_share"] < 1)).all()
+    # A balanced pole earns up to 1 a step; even one that falls starts upright.
+    assert ((columns["return"] > 50) & (columns["return"] <= 1000)).all()
+    np.testing.assert_array_equal(columns["success"], 1)
+    for name in ("policy_loss", "value_loss", "entropy", "temperature", "re3/distance"):
+        assert np.isfinite(columns[name]).all(), name
+
+
+def test_the_card_tells_what_one_must_know(plan, whole):
+    card = json.loads(whole.card.read_text())
+    assert card["task"] == "dmc/cartpole_balance"
+    assert (card["reward"], card["world"], card["frames"]) == ("re3", "none", 3000)
+    assert card["privileged"] == ["state"]
+    assert card["versions"].keys() >= {"dm_control", "mujoco"}
+    assert card["finished"]
+    assert card["policy_parameters"] > 0
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run_with_the_last_good_checkpoint_kept(tmp_path):
+    plan = run.Plan(tiny(learning_rate=1e30, reward="none"), (0,))
+    with pytest.raises(NotFinite, match=r"became (nan|inf|-inf) before frame .* the last good checkpoint is"):
+        trained(tmp_path / "run", plan, checkpoint_seconds=0.0)
+    last = checkpoints.latest(tmp_path / "run" / "checkpoints")
+    assert last is not None
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(checkpoints.facts(last)["diaries"]))
+
+
+def test_without_the_task_s_reward_only_the_bonus_counts(tmp_path):
+    columns = metrics.read(trained(tmp_path / "run", run.Plan(tiny(extrinsic=0.0), (0,))).metrics)
+    np.testing.assert_array_equal(columns["bonus_share"], 1)
+
+
+def test_a_clip_bounds_the_total_reward(tmp_path):
+    columns = metrics.read(trained(tmp_path / "run", run.Plan(tiny(clip=0.01, frames=1200), (0,))).metrics)
+    # What was paid is at most 0.01 a step, so that values stay near 0.
+    assert abs(columns["value"][0]) < 1
