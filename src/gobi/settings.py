@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from gobi.errors import GobiError
+from gobi.errors import GobiError, unknown
+
+
+def options(owner: str, text: str, names: Collection[str], hints: Mapping[str, Any]) -> dict[str, Any]:
+    """NAME=VALUE,NAME=VALUE as values of the hinted types.
+
+    owner:  whose options they are, for the message about one that it does not have.
+    names:  those that it has.
+    """
+    chosen = {}
+    for word in text.split(","):
+        option, equals, value = word.strip().partition("=")
+        if not equals:
+            raise GobiError(f"options are written as NAME=VALUE,NAME=VALUE, got '{word}'")
+        if option not in names:
+            raise unknown(f"option of {owner}", option, names)
+        chosen[option] = parsed(option, value, hints[option])
+    return chosen
 
 
 def parsed(name: str, value: str, hint: Any) -> Any:

@@ -87,9 +87,7 @@ def test_a_little_noise_does_not_change_a_code(trained):
 
 def test_without_a_simhash_the_rounded_bottleneck_is_the_code(trained):
     codes, _ = trained
-    plain = dataclasses.replace(
-        codes, simhash=None, settings=dataclasses.replace(codes.settings, bits=0)
-    )
+    plain = dataclasses.replace(codes, simhash=None, settings=dataclasses.replace(codes.settings, bits=0))
     rounded = units(codes, squares()) > 0.5
     assert different(plain(squares())) == len(np.unique(rounded, axis=0))
 

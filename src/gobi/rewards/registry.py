@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
+from gobi import settings
 from gobi.errors import GobiError, unknown
 from gobi.rewards.count import Count
 from gobi.rewards.e3b import E3B
@@ -17,7 +18,6 @@ from gobi.rewards.re3 import RE3
 from gobi.rewards.reward import Reward
 from gobi.rewards.ride import RIDE
 from gobi.rewards.rnd import RND
-from gobi.settings import parsed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,16 +97,7 @@ def options(name: str, text: str) -> dict[str, Any]:
         return {}
     if entry.make is None:
         raise GobiError(f"the reward '{name}' has no options of its own: its parts are fields of the recipe")
-    hints = get_type_hints(entry.make)
-    names = defaults(name)
-    chosen = {}
-    for word in text.split(","):
-        option, equals, value = word.strip().partition("=")
-        if not equals:
-            raise GobiError(f"options are written as NAME=VALUE,NAME=VALUE, got '{word}'")
-        if option not in names:
-            raise unknown(f"option of {name}", option, names)
-        chosen[option] = parsed(option, value, hints[option])
+    chosen = settings.options(name, text, defaults(name), get_type_hints(entry.make))
     build(name, chosen)
     return chosen
 

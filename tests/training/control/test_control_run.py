@@ -14,7 +14,7 @@ from workers_here import Here
 
 from gobi.errors import GobiError
 from gobi.training import checkpoints, metrics, run
-from gobi.training.control import assembly, loop, recipes
+from gobi.training.control import assembly, loop, recipes, seat
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.stopping import Stopped, Stopping
 from gobi.training.trainer import NotFinite
@@ -96,7 +96,7 @@ def test_a_run_stopped_and_resumed_is_the_same_as_one_that_never_stopped(tmp_pat
     for steps in (33, 41):
         with pytest.raises(Stopped):
             trained(folder.path, plan, stopping=After(steps))
-    trained(folder.path, plan, checkpoint_seconds=0.0)
+    trained(folder.path, plan, checkpoint_seconds=2.0)
     assert metrics.compare(folder.metrics, whole.metrics) == []
     (arrays, facts), (expected, also) = held(folder), held(whole)
     assert arrays == expected
@@ -184,7 +184,7 @@ def test_the_card_tells_what_one_must_know(plan, whole):
 
 
 def test_a_loss_that_is_not_a_number_stops_the_run_with_the_last_good_checkpoint_kept(tmp_path):
-    plan = run.Plan(tiny(learning_rate=1e30, reward="none"), (0,))
+    plan = run.Plan(tiny(learning_rate=1e30, reward="none", frames=1000), (0,))
     with pytest.raises(NotFinite, match=r"became (nan|inf|-inf) before frame .* the last good checkpoint is"):
         trained(tmp_path / "run", plan, checkpoint_seconds=0.0)
     last = checkpoints.latest(tmp_path / "run" / "checkpoints")
@@ -192,12 +192,34 @@ def test_a_loss_that_is_not_a_number_stops_the_run_with_the_last_good_checkpoint
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(checkpoints.facts(last)["diaries"]))
 
 
-def test_without_the_task_s_reward_only_the_bonus_counts(tmp_path):
-    columns = metrics.read(trained(tmp_path / "run", run.Plan(tiny(extrinsic=0.0), (0,))).metrics)
-    np.testing.assert_array_equal(columns["bonus_share"], 1)
+def played_and_updated(program: seat.Program, knobs: seat.Knobs) -> dict[str, float]:
+    """What is told of a few updates after a few steps that earn 1 each."""
+    one = program.begin(program.start(0), np.zeros(5, np.float32))
+    for step in range(8):
+        seen = np.full(5, step, np.float32)
+        one = program.collect(one, np.zeros(1, np.float32), 1.0, False, False, seen)
+    program.knobs = knobs
+    for number in range(2):
+        one = program.update(one, 100, number)
+    return seat.means(jax.device_get(one.told))
 
 
-def test_a_clip_bounds_the_total_reward(tmp_path):
-    columns = metrics.read(trained(tmp_path / "run", run.Plan(tiny(clip=0.01, frames=1200), (0,))).metrics)
-    # What was paid is at most 0.01 a step, so that values stay near 0.
-    assert abs(columns["value"][0]) < 1
+def test_the_total_reward_is_the_task_s_and_the_decayed_bonus(whole, plan):
+    """All of these numbers are arguments of one compiled program."""
+    program = seat.program(plan.recipe, assembly.worker(plan.recipe, 0).spec)
+
+    def told(**changes: float) -> dict[str, float]:
+        numbers = {"coefficient": 0.5, "decay": 0.01, "extrinsic": 2.0, "clip": np.inf, **changes}
+        knobs = seat.Knobs(**{name: np.float32(value) for name, value in numbers.items()})
+        return played_and_updated(program, knobs)
+
+    both = told()
+    np.testing.assert_allclose(both["coefficient"], 0.5 * 0.99**100, rtol=1e-6)
+    np.testing.assert_allclose(both["batch_reward"], 2 + both["coefficient"] * both["bonus"], rtol=1e-5)
+    assert 0 < both["bonus_share"] < 1
+    alone = told(extrinsic=0.0)
+    np.testing.assert_allclose(alone["batch_reward"], alone["coefficient"] * alone["bonus"], rtol=1e-5)
+    assert alone["bonus_share"] == 1
+    assert told(coefficient=0.0)["batch_reward"] == 2
+    assert told(clip=0.25)["batch_reward"] == 0.25
+    program.knobs = seat.knobs(plan.recipe)

@@ -10,7 +10,9 @@ import pytest
 from gobi.types import Spec
 from gobi.worlds.rssm import RSSM, Sizes, shrink
 
-SIZES = Sizes(depth=4, deterministic=32, stochastic=4, hidden=32)
+# Here the computing counts, not the compiling, for which the tests' own level is best.
+QUICK = {"xla_backend_optimization_level": 2}
+SIZES = Sizes(depth=4, deterministic=32, stochastic=8, hidden=32)
 
 
 def error(one, other) -> float:
@@ -29,7 +31,7 @@ def test_it_knows_what_an_action_leads_to(started, film):
     # Three places are little to know: with all of Dreamer's free nats the prior would have nothing to learn.
     world = RSSM(sizes=SIZES, learning_rate=5e-3, free_nats=0.3, prior="mean")
     ws = started(world, Spec("film", (64, 64, 3), "uint8", 0, 10, action_size=1))
-    learn = jax.jit(world.learn)
+    learn = jax.jit(world.learn, compiler_options=QUICK)
     rng = np.random.default_rng(0)
     for step in range(200):
         ws, _ = learn(ws, jax.random.key(step), *map(jnp.asarray, film(rng, 6, 6)))
@@ -52,20 +54,19 @@ def test_it_reconstructs_a_recorded_episode(started):
     pytest.importorskip("dm_control")
     from gobi.envs.dmc import Control
 
-    environment = Control("dmc/pendulum_swingup", seed=0)
-    rng = np.random.default_rng(0)
-    actions = rng.choice([-1.0, 1.0], (30, 1)).astype(np.float32)
+    environment = Control("dmc/walker_run_sparse", seed=0)
+    actions = np.random.default_rng(0).choice([-1.0, 1.0], (12, 6)).astype(np.float32)
     actions[0] = 0
     seen = [environment.reset(), *(environment.step(action).observation for action in actions[1:])]
     frames, actions = jnp.asarray(np.stack(seen))[None], jnp.asarray(actions)[None]
 
-    world = RSSM(sizes=SIZES, learning_rate=5e-3)
+    world = RSSM(sizes=SIZES, learning_rate=1e-2)
     ws = started(world, environment.spec)
-    learn, errors = jax.jit(world.learn), []
-    for step in range(150):
+    learn, errors = jax.jit(world.learn, compiler_options=QUICK), []
+    for step in range(300):
         ws, measures = learn(ws, jax.random.key(step), frames, actions)
         errors.append(float(measures["world/pixel_error"]) ** 2)
     small = shrink(frames[0])
     spread = error(small, jnp.mean(small, axis=0))
-    assert errors[0] > 10 * spread
-    assert np.mean(errors[-10:]) < 0.25 * spread
+    assert errors[0] > 5 * spread
+    assert np.mean(errors[-10:]) < 0.5 * spread

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
+from gobi import settings
 from gobi.errors import GobiError, unknown
 from gobi.rewards.control.gobi import Replayed
 from gobi.rewards.control.icm import ICM
@@ -13,7 +14,6 @@ from gobi.rewards.control.lessons import ControlReward, Lessons, Nothing
 from gobi.rewards.control.re3 import RE3
 from gobi.rewards.control.reachability import Reachability
 from gobi.rewards.control.rnd import RND
-from gobi.settings import parsed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,16 +78,9 @@ def options(name: str, text: str) -> dict[str, Any]:
     make = find(name).make
     if not text:
         return {}
-    hints, names, chosen = get_type_hints(make), defaults(name), {}
-    if not names:
+    if not defaults(name):
         raise GobiError(f"the reward '{name}' has no options")
-    for word in text.split(","):
-        option, equals, value = word.strip().partition("=")
-        if not equals:
-            raise GobiError(f"options are written as NAME=VALUE,NAME=VALUE, got '{word}'")
-        if option not in names:
-            raise unknown(f"option of {name}", option, names)
-        chosen[option] = parsed(option, value, hints[option])
+    chosen = settings.options(name, text, defaults(name), get_type_hints(make))
     # Made once for its own checks; the world plays no part in them.
     make(**chosen, **({"world": None} if find(name).imagines else {}))
     return chosen

@@ -1,0 +1,88 @@
+"""`gobi train`, `resume`, `evaluate`, `recipe`, `plot` and `compare` on control tasks, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gobi.training import metrics
+from gobi.training.control import recipes
+
+TASK = "dmc/cartpole_balance"
+TINY = [
+    "--observations", "state", "--frames", "1200", "--set", "action_repeat=20", "--set", "evaluate_every=600",
+    "--set", "evaluation_episodes=2", "--set", "random_steps=10", "--set", "batch=8", "--set", "hidden=16",
+    "--set", "capacity=100",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["train", "dmc/hoper_hop"], "did you mean dmc/hopper_hop"),
+        (["train", "dmc/hopper_hop", "--reward", "re4"], "did you mean re3"),
+        (["train", "dmc/hopper_hop", "--reward", "noveld"], "unknown reward for control tasks 'noveld'"),
+        (["train", "dmc/hopper_hop", "--set", "hiden=8"], "did you mean hidden"),
+        (["train", "dmc/hopper_hop", "--recipe", "as_coded"], "unknown recipe for control tasks 'as_coded'"),
+        (["train", "dmc/hopper_hop", "--world", "real"], "world is a setting of grids"),
+        (["train", "dmc/hopper_hop", "--network", "paper"], "network is a setting of grids"),
+        (["train", "dmc/hopper_hop", "--set", "unroll=5"], "unroll is a setting of grids"),
+        (["train", "DoorKey-5x5", "--observations", "state"], "observations is a setting of control tasks"),
+        (["train", "--observations", "state"], "observations is a setting of control tasks"),
+        (["train", "dmc/hopper_hop", "--observations", "state", "--reward", "gobi"], "imagines pictures"),
+        (
+            ["train", "dmc/hopper_hop", "--set", "batch=512", "--set", "capacity=100"],
+            "must hold a batch of 512",
+        ),
+        (["train", "dmc/hopper_hop", "--frames", "0"], "frames must be at least 1"),
+        (["train", "dmc/hopper_hop", "--set", "task=dmc/walker_run"], "--set cannot change the task"),
+        (["train", "dmc/hopper_hop", "--set", "reward_options=kk=1"], "unknown option of gobi 'kk'"),
+        (["recipe", "dmc/nothing_at_all"], "unknown control task"),
+    ],
+)
+def test_wrong_input_gets_one_line_that_helps(gobi_command, words, told):
+    code, out, err = gobi_command(*words)
+    assert code != 0
+    assert told in err
+    assert err.count("\n") == 1
+    assert not Path("runs").exists(), out
+
+
+def test_a_recipe_is_printed_whole_and_can_be_read_again(gobi_command):
+    words = ["--set", "observations=state", "--set", "frames=1e5", "--set", "hidden=64"]
+    code, out, _ = gobi_command("recipe", "dmc/pendulum_swingup", *words)
+    assert code == 0
+    expected = recipes.recipe("pendulum_swingup", observations="state", frames=100_000, hidden=64)
+    assert json.loads(out) == json.loads(expected.to_json())
+
+
+def test_a_run_is_trained_resumed_evaluated_drawn_and_compared(gobi_command):
+    """With environments in processes of their own."""
+    code, out, err = gobi_command("train", TASK, "--reward", "none", "--seeds", "2", "--out", "mine", *TINY)
+    assert code == 0, err
+    assert f"{TASK} from the state, reward none, recipe gobi, seeds 0 to 1, 1,200 frames" in out
+    assert "in training" in out
+    assert "mine/curves.png" in out
+    assert len(metrics.read(Path("mine/metrics.csv"))["return"]) == 4
+
+    code, out, _ = gobi_command("resume", "mine")
+    assert (code, "mine is finished: 1,200 frames" in out) == (0, True)
+
+    code, out, err = gobi_command("evaluate", "mine", "--episodes", "2", "--seed", "1")
+    assert code == 0, err
+    assert "2 new starts, none of those of training" in out
+    (score,) = json.loads(Path("mine/evaluation-greedy-000000001200.json").read_text())["scores"]
+    assert (score["seed"], score["episodes"], score["mean_length"]) == (1, 2, 1000)
+    assert 0 < score["mean_return"] <= 1000
+
+    code, out, err = gobi_command("plot", "mine", "--out", "curves.png")
+    assert code == 0, err
+    code, out, err = gobi_command("compare", "mine", "--out", "page")
+    assert code == 0, err
+    assert "cartpole_balance" in Path("page/comparison.html").read_text()
+
+    for command in ("watch", "heatmap"):
+        code, _, err = gobi_command(command, "mine")
+        assert (code, "looks at runs on grids only" in err) == (1, True)

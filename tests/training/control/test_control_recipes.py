@@ -1,0 +1,118 @@
+"""Recipes for control: what each task's says, how they are written and read, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from gobi.envs.dmc.tasks import TASKS
+from gobi.errors import GobiError
+from gobi.rewards.control import Lessons
+from gobi.training.control import assembly, recipes
+from gobi.training.control.recipe import ControlRecipe
+from gobi.training.recipe import Recipe, differences, from_json
+
+TABLE = {
+    # Coefficient and decay of RE3's code, and the paper's k.
+    "dmc/pendulum_swingup": (0.25, 1e-5, 3),
+    "dmc/hopper_hop": (0.05, 1e-5, 1),
+    "dmc/walker_run_sparse": (0.05, 2.5e-5, 1),
+    "dmc/cheetah_run_sparse": (0.05, 1e-5, 1),
+    "dmc/cartpole_swingup_sparse": (0.05, 1e-5, 1),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", recipes.NAMES)
+def test_each_task_has_the_published_numbers(task, name):
+    whole = recipes.recipe(task, name)
+    assert (whole.coefficient, whole.decay, whole.steps) == TABLE[task]
+    assert (whole.frames, whole.all_frames, whole.agent_steps) == (500_000, 500_000, 250_000)
+    assert (whole.batch, whole.hidden, whole.learning_rate, whole.capacity) == (512, 1024, 2e-4, 100_000)
+    assert (whole.steps_per_row, whole.evaluation_episodes, whole.imagined_actions) == (5000, 10, 5)
+
+
+@pytest.mark.parametrize("name", recipes.NAMES)
+@pytest.mark.parametrize("reward", ["none", "gobi", "r1", "re3", "icm", "rnd"])
+def test_a_recipe_survives_being_written_and_read(name, reward):
+    whole = recipes.recipe("walker_run_sparse", name, reward=reward, hidden=64)
+    again = from_json(whole.to_json())
+    assert (again, type(again), again.digest) == (whole, ControlRecipe, whole.digest)
+
+
+def test_the_task_says_of_which_kind_a_recipe_is():
+    grid = from_json(Recipe("MiniGrid-Empty-5x5-v0", "gobi", 100).to_json())
+    assert isinstance(grid, Recipe)
+    with pytest.raises(GobiError, match="unknown recipe field 'num_envs'"):
+        from_json(grid.to_json().replace("MiniGrid-Empty-5x5-v0", "dmc/hopper_hop"))
+    with pytest.raises(GobiError, match="begins with dmc/"):
+        ControlRecipe("hopper_hop", "gobi", 100)
+    for text in ("[]", "3", "{", "{}"):
+        with pytest.raises(GobiError, match="this is not a recipe"):
+            from_json(text)
+
+
+def test_recipes_of_two_kinds_differ_in_what_only_one_has():
+    found = differences(Recipe("MiniGrid-Empty-5x5-v0", "gobi", 100), recipes.recipe("hopper_hop"))
+    assert "unroll: 100 -> None" in found
+    assert "action_repeat: None -> 2" in found
+
+
+def test_from_the_state_a_run_is_made_for_a_laptop_and_takes_re3():
+    small = recipes.recipe("pendulum_swingup", observations="state")
+    assert (small.reward, small.hidden, small.frames) == ("re3", 256, 100_000)
+    # The coefficient stays that of the task.
+    assert small.coefficient == 0.25
+    assert recipes.recipe("pendulum_swingup", observations="state", reward="none", hidden=8).hidden == 8
+    with pytest.raises(GobiError, match="imagines pictures"):
+        recipes.recipe("pendulum_swingup", observations="state", reward="r1")
+
+
+def test_frames_are_whole_agent_steps():
+    assert recipes.recipe("hopper_hop", frames=1001).all_frames == 1002
+    assert recipes.recipe("hopper_hop", frames=1001, action_repeat=4).agent_steps == 251
+
+
+@pytest.mark.parametrize("how", ["spread", "together"])
+def test_there_are_as_many_lessons_in_every_episode_however_they_come(how):
+    recipe = recipes.recipe("hopper_hop", world_lessons=how)
+    lessons = Lessons()
+    due = [assembly.lessons_due(recipe, lessons, step) for step in range(1, 5001)]
+    assert sum(due[:2499]) == 0
+    assert due[2499] == lessons.pretrain
+    for first in range(2500, 5000, 500):
+        assert sum(due[first : first + 500]) == 100
+    assert max(due[2500:]) == (1 if how == "spread" else 100)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"decay": 1.0}, "decay must be below 1"),
+        ({"discount": 1.1}, "discount must lie between 0 and 1"),
+        ({"temperature": 0.0}, "temperature must be above 0"),
+        ({"observations": "smell"}, "observations must be one of pixels, state"),
+        ({"world_prefill": 10}, "world_prefill must be at least world_length"),
+        ({"evaluation_episodes": 0}, "evaluation_episodes must be at least 1"),
+        ({"learning_rate": math.nan}, "learning_rate must be a finite number"),
+        ({"lifelong": "gobi"}, "the lifelong factor must be one of"),
+    ],
+)
+def test_what_cannot_work_is_refused(changes, told):
+    with pytest.raises(GobiError, match=told):
+        recipes.recipe("hopper_hop", **changes)
+
+
+def test_every_setting_of_the_learner_and_the_world_reaches_them():
+    recipe = recipes.recipe(
+        "hopper_hop", hidden=7, channels=3, crop=60, stack=2, learning_rate=0.1, temperature=0.2,
+        temperature_rate=0.3, discount=0.4, target_rate=0.5, precision="bfloat16", steps=4, imagined_actions=6,
+        prior="mean", hashed="reconstructed", world_rate=0.6, world_precision="float32", world_size="compact",
+    )  # fmt: skip
+    rad, world = assembly.learner(recipe), assembly.world(recipe)
+    assert (rad.hidden, rad.channels, rad.crop, rad.stack, rad.precision) == (7, 3, 60, 2, "bfloat16")
+    rates = rad.learning_rate, rad.temperature, rad.temperature_rate, rad.discount, rad.rate
+    assert rates == (0.1, 0.2, 0.3, 0.4, 0.5)
+    assert (world.steps, world.actions, world.prior, world.hashed) == (4, 6, "mean", "reconstructed")
+    assert (world.learning_rate, world.precision, world.sizes) == (0.6, "float32", assembly.COMPACT)
