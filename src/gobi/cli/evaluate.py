@@ -99,12 +99,10 @@ def _measured(
 def _tell(found: Evaluation) -> None:
     count = found.scores[0].episodes
     say(f"{found.task} after {found.frames:,} frames, {found.policy} actions")
+    new = f"{count:,} new levels, none of the numbered levels of training (levels of seed {found.level_seed})"
     if dmc.is_control(found.task):
-        say(f"{count:,} new starts, none of those of training (starts of seed {found.level_seed})")
-    else:
-        say(
-            f"{count:,} new levels, none of the numbered levels of training (levels of seed {found.level_seed})"
-        )
+        new = f"{count:,} new starts, none of those of training (starts of seed {found.level_seed})"
+    say(new)
     best = "-" if found.best_return is None else f"{found.best_return:.3f}"
     show([[*_row(score), best] for score in found.scores], HEADINGS, numbers=HEADINGS)
     if len(found.scores) > 1:

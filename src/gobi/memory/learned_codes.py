@@ -32,7 +32,10 @@ class CodeSettings:
     depth:          channels of the first convolution.
     noise:          uniform noise on the bottleneck, at most so much either way. Above 1/4 the two halves of
                     the range overlap, so that only saturated units carry something.
-    penalty:        weight of the mean of min(b, 1 - b) squared against the frame's squared error.
+    penalty:        weight of the mean of min(b, 1 - b) squared, as theirs.
+    std:            of the Gaussian around a decoded pixel. Theirs is a softmax over 64 grey values, about as
+                    sharp as this. With 1, as in the world model, a thin pendulum weighs so little against
+                    the penalty that all units settle at one side and every frame gets the same code.
     learning_rate:  of Adam.
     """
 
@@ -41,6 +44,7 @@ class CodeSettings:
     depth: int = 16
     noise: float = 0.3
     penalty: float = 10.0
+    std: float = 0.1
     learning_rate: float = 1e-3
 
 
@@ -104,9 +108,7 @@ class LearnedCodes(eqx.Module):
         """One gradient step on frames as `shrink` makes them; and measures from before it."""
         noise = jax.random.uniform(key, (len(frames), self.settings.latent), minval=-1.0, maxval=1.0)
         noise = self.settings.noise * noise
-        gradient, metrics = jax.grad(code_loss, has_aux=True)(
-            self.network, frames, noise, self.settings.penalty
-        )
+        gradient, metrics = jax.grad(code_loss, has_aux=True)(self.network, frames, noise, self.settings)
         changes, optimiser = optax.adam(self.settings.learning_rate).update(gradient, self.optimiser)
         network = cast(AutoEncoder, optax.apply_updates(cast(optax.Params, self.network), changes))
         return LearnedCodes(network, optimiser, self.simhash, self.settings), metrics
@@ -116,18 +118,18 @@ def code_loss(
     network: AutoEncoder,
     frames: Float32[Array, "n 64 64 3"],
     noise: Float32[Array, "n latent"],
-    penalty: float,
+    settings: CodeSettings,
 ) -> tuple[Float32[Array, ""], dict[str, Float32[Array, ""]]]:
     """-log p(frame | noisy bottleneck b) + penalty x mean of min(b, 1 - b)^2, their equation 3; and measures.
 
-    p is Gaussian of variance 1 around the decoded pixels, less its constant, as in the world model; theirs
-    is a softmax over 64 grey values.
+    p is a Gaussian around the decoded pixels, less its constant.
     """
     units = jax.nn.sigmoid(network.logits(frames))
     decoded = network.decoder(units + noise)
     error = jnp.square(decoded - frames)
     between = jnp.minimum(units, 1 - units)
-    loss = 0.5 * jnp.mean(jnp.sum(error, axis=(-3, -2, -1))) + penalty * jnp.mean(jnp.square(between))
+    unlikely = 0.5 * jnp.mean(jnp.sum(error, axis=(-3, -2, -1))) / settings.std**2
+    loss = unlikely + settings.penalty * jnp.mean(jnp.square(between))
     metrics = {
         "codes/loss": loss,
         "codes/pixel_error": jnp.sqrt(jnp.mean(error)),

@@ -1,175 +1,19 @@
-"""One update of RAD: what each part learns from, and by how much."""
+"""One update of RAD: which parts learn, from what, and how far."""
 
 from __future__ import annotations
-
-import functools
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from rad_cases import PIXELS, SMALL, VECTORS, N, batch_of, begun, compiled, compiled_act
 
-from gobi.agents.rad import RAD, Batch, Learner, Replay, empty
+from gobi.agents.rad import RAD, Batch, Replay, empty
 from gobi.errors import GobiError
 from gobi.types import Spec
 
-PIXELS = Spec("pixels", (20, 20, 3), "uint8", 0, 500, 2)
-VECTORS = Spec("vectors", (3,), "float32", 0, 500, 2)
-SMALL = RAD(hidden=16, features=6, channels=4, crop=16)
-N = 8
-
-
-@functools.cache
-def compiled(rad: RAD = SMALL, full: bool = True):
-    return jax.jit(functools.partial(rad.update, full=full))
-
-
-@functools.cache
-def compiled_act(rad: RAD = SMALL, explore: bool = False):
-    return jax.jit(functools.partial(rad.act, explore=explore))
-
-
-@functools.cache
-def begun(spec: Spec, rad: RAD = SMALL) -> Learner:
-    """A learner whose target, biases and scales differ from what they begin with."""
-    learner = jax.jit(lambda key: rad.init(key, spec))(jax.random.key(0))
-    random = np.random.default_rng(0)
-
-    def shaken(leaf):
-        return leaf + random.normal(0, 0.1, leaf.shape).astype(np.float32)
-
-    parts = (jax.tree.map(shaken, part) for part in (learner.actor, learner.critic, learner.target))
-    actor, critic, target = parts
-    return Learner(
-        actor,
-        critic,
-        target,
-        learner.log_temperature,
-        learner.actor_adam,
-        learner.critic_adam,
-        learner.temperature_adam,
-    )
-
-
-def batch_of(spec: Spec, seed: int = 0, terminated: bool = False) -> Batch:
-    random = np.random.default_rng(seed)
-    pixels = spec is PIXELS
-    frames = (
-        random.integers(0, 256, (N, 4, 20, 20, 3), dtype=np.uint8)
-        if pixels
-        else random.normal(size=(N, 2, 3)).astype(np.float32)
-    )
-    return Batch(
-        index=jnp.arange(N),
-        frames=jnp.asarray(frames),
-        action=jnp.asarray(random.uniform(-1, 1, (N, 2)), jnp.float32),
-        reward=jnp.asarray(random.normal(size=N), jnp.float32),
-        terminated=jnp.full(N, terminated) | (jnp.arange(N) == 3),
-        stored=jnp.zeros(N),
-    )
-
-
-class Plain:
-    """Soft actor-critic on vectors in NumPy and float64, with the noise of each draw given."""
-
-    def __init__(self, learner: Learner):
-        self.learner = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), learner)
-        self.temperature = np.exp(self.learner.log_temperature)
-
-    def policy(self, observation, noise, actor=None):
-        """Action and log probability, from the density of tanh(u) by the change of variables."""
-        layers = [(layer.weight, layer.bias) for layer in (actor or self.learner.actor).trunk.layers]
-        mean, log_std = np.split(forward(observation, layers), 2, axis=-1)
-        std = np.exp(-10 + 6 * (np.tanh(log_std) + 1))
-        u = mean + std * noise
-        normal = np.exp(-0.5 * noise**2) / (std * np.sqrt(2 * np.pi))
-        return np.tanh(u), np.sum(np.log(normal / (1 - np.tanh(u) ** 2)), axis=-1)
-
-    def values(self, critic, observation, action):
-        x = np.concatenate([observation, action], axis=-1)
-        return np.stack(
-            [
-                forward(x, [(layer.weight[head], layer.bias[head]) for layer in critic.heads.layers])[:, 0]
-                for head in range(2)
-            ]
-        )
-
-    def aim(self, batch, reward, noise):
-        after = np.asarray(batch.frames[:, 1], np.float64)
-        action, log_prob = self.policy(after, noise)
-        soft = self.values(self.learner.target, after, action).min(0) - self.temperature * log_prob
-        return reward + 0.99 * np.where(batch.terminated, 0, soft)
-
-    def critic_loss(self, critic, batch, aim):
-        values = self.values(critic, np.asarray(batch.frames[:, 0], np.float64), batch.action)
-        return np.mean((values[0] - aim) ** 2) + np.mean((values[1] - aim) ** 2)
-
-    def actor_loss(self, actor, critic, batch, noise):
-        before = np.asarray(batch.frames[:, 0], np.float64)
-        action, log_prob = self.policy(before, noise, actor)
-        return np.mean(self.temperature * log_prob - self.values(critic, before, action).min(0)), log_prob
-
-
-def forward(x, layers):
-    for weight, bias in layers[:-1]:
-        x = np.maximum(x @ weight + bias, 0)
-    return x @ layers[-1][0] + layers[-1][1]
-
-
-def slope(loss, weights, place, step=1e-5):
-    """The derivative of a loss by one entry of an array that it reads, by central differences."""
-    kept = weights[place]
-    weights[place] = kept + step
-    above = loss()
-    weights[place] = kept - step
-    below = loss()
-    weights[place] = kept
-    return (above - below) / (2 * step)
-
-
 KEY = jax.random.key(5)
-TARGET_NOISE, ACTOR_NOISE = (
-    functools.partial(
-        lambda part: np.asarray(jax.random.normal(jax.random.split(KEY, 3)[part], (N, 2))), part
-    )
-    for part in (1, 2)
-)
-"""The noise that an update with KEY draws: for the actions after, and for the actor's own."""
-
-
-def test_the_critic_descends_the_slope_that_numpy_finds():
-    learner, batch = begun(VECTORS), batch_of(VECTORS)
-    state, metrics = compiled()(learner, KEY, batch, batch.reward)
-    plain = Plain(learner)
-    aim = plain.aim(batch, np.asarray(batch.reward), TARGET_NOISE())
-    critic = plain.learner.critic
-    assert float(metrics["target_value"]) == pytest.approx(aim.mean(), rel=1e-4)
-    assert float(metrics["critic_loss"]) == pytest.approx(plain.critic_loss(critic, batch, aim), rel=1e-4)
-    # After one step Adam's first moment is a tenth of the gradient.
-    gradient = jax.tree.map(lambda leaf: leaf / 0.1, state.critic_adam[0].mu)
-    for layer, place in ((0, (0, 1, 2)), (0, (1, 4, 7)), (1, (0, 3, 3)), (2, (1, 5, 0))):
-        weights = critic.heads.layers[layer].weight
-        expected = slope(lambda: plain.critic_loss(critic, batch, aim), weights, place)
-        assert float(gradient.heads.layers[layer].weight[place]) == pytest.approx(
-            expected, rel=1e-3, abs=1e-5
-        )
-
-
-def test_the_actor_descends_the_slope_that_numpy_finds_with_the_critic_just_learned():
-    learner, batch = begun(VECTORS), batch_of(VECTORS)
-    state, metrics = compiled()(learner, KEY, batch, batch.reward)
-    plain, noise = Plain(learner), ACTOR_NOISE()
-    critic = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), state.critic)
-    actor = plain.learner.actor
-    expected, log_prob = plain.actor_loss(actor, critic, batch, noise)
-    assert float(metrics["actor_loss"]) == pytest.approx(expected, rel=1e-4)
-    assert float(metrics["policy_entropy"]) == pytest.approx(-log_prob.mean(), rel=1e-4)
-    gradient = jax.tree.map(lambda leaf: leaf / 0.1, state.actor_adam[0].mu)
-    for layer, place in ((0, (1, 2)), (1, (3, 3)), (2, (5, 0)), (2, (5, 3))):
-        weights = actor.trunk.layers[layer].weight
-        found = slope(lambda: plain.actor_loss(actor, critic, batch, noise)[0], weights, place)
-        assert float(gradient.trunk.layers[layer].weight[place]) == pytest.approx(found, rel=1e-3, abs=1e-5)
 
 
 def test_the_temperature_takes_adam_s_steps_as_torch_does():

@@ -1,4 +1,4 @@
-"""`gobi train`, `resume`, `evaluate`, `recipe`, `plot` and `compare` on control tasks, as a user meets them."""
+"""The commands on control tasks, as a user meets them."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ TINY = [
             ["train", "dmc/hopper_hop", "--set", "batch=512", "--set", "capacity=100"],
             "must hold a batch of 512",
         ),
+        (["recipe", "dmc/hopper_hop", "--set", "observations=smell"], "must be one of pixels, state"),
         (["train", "dmc/hopper_hop", "--frames", "0"], "frames must be at least 1"),
         (["train", "dmc/hopper_hop", "--set", "task=dmc/walker_run"], "--set cannot change the task"),
         (["train", "dmc/hopper_hop", "--set", "reward_options=kk=1"], "unknown option of gobi 'kk'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from workers_here import Here
 from gobi.errors import GobiError
 from gobi.training import checkpoints, metrics, run
 from gobi.training.control import assembly, loop, recipes, seat
+from gobi.training.control import trained as control_trained
+from gobi.training.control.evaluation import Evaluator, seeds_of
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.stopping import Stopped, Stopping
 from gobi.training.trainer import NotFinite
@@ -223,3 +226,21 @@ def test_the_total_reward_is_the_task_s_and_the_decayed_bonus(whole, plan):
     assert told(coefficient=0.0)["batch_reward"] == 2
     assert told(clip=0.25)["batch_reward"] == 0.25
     program.knobs = seat.knobs(plan.recipe)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_an_evaluation_does_not_depend_on_how_many_play_it(plan, whole, monkeypatch, cores):
+    """The last of the run above, by hand: its numbers are in the last row."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cores))
+    agents = control_trained.load(whole.path, (4,))
+    program = seat.program(plan.recipe, assembly.worker(plan.recipe, 0).spec)
+    learner = checkpoints.load(agents.source, program.shapes().learner, within="['seats'][1].learner")
+    evaluator = Evaluator(plan.recipe, program, 2)
+    played = evaluator.play(learner, seeds_of(4, 3, 2))
+    assert len(evaluator.workers) == cores
+    columns = metrics.read(whole.metrics)
+    assert np.float32(played.returns.mean()) == np.float32(columns["return"][-1])
+    other = evaluator.play(learner, seeds_of(4, 2, 2))
+    assert not np.array_equal(other.returns, played.returns)
+    again = evaluator.play(learner, seeds_of(4, 3, 2))
+    np.testing.assert_array_equal(again.returns, played.returns)
