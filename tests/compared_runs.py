@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gobi.training.metrics import MetricsFile
-from gobi.training.recipe import Recipe
+from gobi.training.recipe import kind_of
 
 N7, S3 = "MiniGrid-MultiRoom-N7-S8-v0", "MiniGrid-KeyCorridorS3R3-v0"
 
@@ -43,10 +43,10 @@ def make_run(
         values["steps_per_second"] = 1e5 * len(seeds)
         file.append({**values, "seed": np.array(seeds)})
     file.close()
-    made = Recipe(task, recipe, int(frames), reward=reward, **(settings or {}))  # pyright: ignore
+    made = kind_of(task)(task, recipe, int(frames), reward=reward, **(settings or {}))  # pyright: ignore
     (folder / "recipe.json").write_text(made.to_json())
     described = {
-        "task": task, "task_version": "", "best_return": 0.68, "reward": reward, "recipe": recipe,
+        "task": task, "task_version": "", "best_return": None if task.startswith("dmc/") else 0.68, "reward": reward, "recipe": recipe,
         "recipe_digest": made.digest, "world": world, "seeds": seeds, "frames": int(frames),
         "pretraining_frames": pretraining, "privileged": ["panorama"], "device": "cpu",
         "finished": "2030-01-01", "command": "gobi train <b>&", "versions": {"jax": "0.10"},

@@ -10,6 +10,7 @@ from compared_runs import make_run
 
 from gobi.reproduce import STUDIES, Arm
 from gobi.training import recipes
+from gobi.training.control import recipes as control
 
 SLOW = (6e6, 6.5e6, 7e6, 7.5e6)
 FAST = (2e6, 2.5e6, 3e6, 3.5e6)
@@ -27,7 +28,9 @@ def make_arm(
     changes:  fields of the recipe that are to be others.
     """
     arm, changes = find_arm(study, name, task), options.pop("changes", {})
-    if compact:
+    if arm.task.startswith("dmc/"):
+        recipe = control.recipe(arm.task, options.get("recipe", arm.recipe), **{**arm.changes, **changes})
+    elif compact:
         recipe = recipes.compact(recipes.recipe(arm.task, arm.recipe), **{**arm.changes, **changes})
     else:
         recipe = recipes.recipe(arm.task, options.get("recipe", arm.recipe), **{**arm.changes, **changes})

@@ -8,7 +8,10 @@ from gobi.errors import GobiError
 from gobi.reproduce import STUDIES
 from gobi.rewards.registry import REWARDS
 from gobi.training import recipes
+from gobi.training.control import recipes as control
 
+CONTROL = ("dmc", "dmc-search")
+GRIDS = [name for name in STUDIES if name not in CONTROL]
 PAPER = {"minigrid", "ablation", "dynamics", "accuracy", "steps", "actions", "decay", "pretraining"}
 
 
@@ -18,7 +21,7 @@ def test_the_papers_comparisons_are_there():
     assert len(STUDIES["minigrid"].tasks) == 12
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", GRIDS)
 def test_every_run_has_a_recipe_and_a_folder_of_its_own(name):
     arms = STUDIES[name].arms
     assert len({arm.folder for arm in arms}) == len(arms)
@@ -31,8 +34,39 @@ def test_every_run_has_a_recipe_and_a_folder_of_its_own(name):
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_runs_on_one_task_differ(name):
-    digests = [recipes.recipe(arm.task, arm.recipe, **arm.changes).digest for arm in STUDIES[name].arms]
+    kind = control if name in CONTROL else recipes
+    digests = [kind.recipe(arm.task, arm.recipe, **arm.changes).digest for arm in STUDIES[name].arms]
     assert len(set(digests)) == len(digests)
+
+
+def test_the_control_study_has_five_tasks_five_rewards_and_five_seeds():
+    study = STUDIES["dmc"]
+    tasks = "pendulum_swingup hopper_hop walker_run_sparse cheetah_run_sparse cartpole_swingup_sparse".split()
+    rewards = ["gobi", "re3", "icm", "rnd", "none"]
+    assert [arm.folder for arm in study.arms] == [f"{task}/{reward}" for task in tasks for reward in rewards]
+    assert study.seeds == 5
+    for arm in study.arms:
+        recipe = control.recipe(arm.task, **arm.changes)
+        assert (recipe.frames, recipe.observations, recipe.reward) == (500_000, "pixels", arm.name)
+
+
+@pytest.mark.parametrize(("task", "chosen"), [("dmc/pendulum_swingup", 3), ("dmc/hopper_hop", 1)])
+def test_the_searches_on_control_vary_n_or_k_and_leave_the_other_at_the_papers(task, chosen):
+    arms = [arm for arm in STUDIES["dmc-search"].arms if arm.task == task]
+    tried = {
+        (recipe.imagined_actions, recipe.steps)
+        for recipe in (control.recipe(task, **a.changes) for a in arms)
+    }
+    assert tried == {*((n, chosen) for n in (3, 5, 10, 20)), *((5, k) for k in (1, 2, 3, 5))}
+    assert control.recipe(task).steps == chosen
+    assert STUDIES["dmc-search"].tasks == ("dmc/pendulum_swingup", "dmc/hopper_hop")
+
+
+def test_a_part_of_a_control_study_is_chosen_with_or_without_the_prefix():
+    study = STUDIES["dmc"].only(["hopper_hop", "dmc/walker_run_sparse"], [], ["re3"])
+    assert [arm.folder for arm in study.arms] == ["hopper_hop/re3", "walker_run_sparse/re3"]
+    with pytest.raises(GobiError, match="no runs on dmc/hopper_hop: it has MiniGrid-MultiRoom-N7-S8-v0"):
+        STUDIES["ablation"].only(["hopper_hop"], [])
 
 
 def test_maps_are_drawn_of_runs_that_there_are_while_they_last():

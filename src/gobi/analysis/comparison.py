@@ -13,6 +13,7 @@ from typing import Any
 from gobi.analysis import statistics
 from gobi.analysis.grouping import Group, Method, Peeks, Run, group
 from gobi.analysis.scores import Line, Row, Scored, Task, summed_line, summed_up
+from gobi.envs.dmc import is_control
 from gobi.envs.minigrid.registry import bare
 from gobi.errors import GobiError
 
@@ -166,8 +167,10 @@ def _notes_on(name: str, task: Task, comparison: Comparison) -> list[str]:
             f"'{shortest.method.label}' "
             f"ends; the longest run has {millions(longest)}."
         )
-    planned = {run.settings["frames"] for run in comparison.runs(name) if run.settings}
-    if len(planned) > 1:
+    settings = [run.settings for run in comparison.runs(name) if run.settings]
+    planned = {mine["frames"] for mine in settings}
+    # On control tasks the learning rate stays what it is.
+    if len(planned) > 1 and not is_control(name):
         texts = ", ".join(millions(frames) for frames in sorted(planned))
         found.append(
             f"{bare(name)}: runs were planned for different lengths ({texts} frames), so at the same frame "
@@ -177,7 +180,8 @@ def _notes_on(name: str, task: Task, comparison: Comparison) -> list[str]:
     if going:
         found.append(f"{bare(name)}: not finished: {', '.join(going)}.")
     if comparison.metric == "return" and task.threshold is None:
-        found.append(f"{bare(name)}: its best return is not known, so frames to it need --threshold.")
+        best = "nobody knows the best return" if is_control(name) else "its best return is not known"
+        found.append(f"{bare(name)}: {best}, so frames to it need --threshold.")
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from gobi.envs.dmc import is_control
 from gobi.envs.minigrid.registry import bare
 from gobi.errors import GobiError, require, unknown
 from gobi.training import metrics
@@ -24,6 +25,7 @@ SUFFIXES = (".png", ".pdf", ".svg")
 LABELS = {
     "return": "return",
     "success": "success rate",
+    "training_return": "return while training",
     "length": "episode length",
     "bonus": "bonus per step",
     "bonus_share": "share of the bonus in the reward",
@@ -41,6 +43,10 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Okabe and Ito's, which the colour-blind can tell apart, but for the yellow that is too pale for a line."""
 
 RESAMPLES = 2000
+
+PANELS = ("return", "success")
+CONTROL_PANELS = ("return", "training_return")
+"""What is drawn unless one asks for something else; on control tasks nothing is solved, or not."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +100,7 @@ def plot(
     paths: Sequence[Path],
     out: Path,
     *,
-    panels: Sequence[str] = ("return", "success"),
+    panels: Sequence[str] = (),
     band: Band = "range",
     count_pretraining: bool = False,
     title: str = "",
@@ -103,13 +109,14 @@ def plot(
 
     paths:              see `metrics_files`.
     out:                the file: .png, .pdf or .svg.
-    panels:             metrics, one panel each.
+    panels:             metrics, one panel each; by default the return, and what else tells how it goes.
     band:               what is shaded around the mean over the seeds.
     count_pretraining:  frames that the world model was trained on come before the first of the run.
     title:              above the panels.
     """
     check_output(out)
     runs = find(paths)
+    panels = panels or usual_panels(runs)
     for name in panels:
         for run in runs:
             if name not in run.columns:
@@ -121,6 +128,16 @@ def plot(
         out.parent.mkdir(parents=True, exist_ok=True)
         write_whole(out, drawn.getvalue())
     return runs
+
+
+def usual_panels(runs: Sequence[Run]) -> Sequence[str]:
+    """What is worth drawing of these runs."""
+    return CONTROL_PANELS if all(is_control(run.card.get("task", "")) for run in runs) else PANELS
+
+
+def unit_of(frames: float) -> tuple[float, str]:
+    """What an axis that goes up to so many frames is divided by, and the word for it."""
+    return (1e6, "million") if frames >= 1e6 else (1e3, "thousand")
 
 
 def check_output(out: Path) -> None:
@@ -139,12 +156,13 @@ def draw(runs: Sequence[Run], panels: Sequence[str], band: Band, count_pretraini
     below = 0.3 * -(-len(runs) // 2) if len(runs) > 1 else 0.0
     figure = make_figure(figsize=(4.8 * len(panels), 3.6 + below), layout="constrained")
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    unit, word = unit_of(max(float(run.columns["frames"].max()) for run in runs))
     for axis, name in zip(axes, panels, strict=True):
         for number, run in enumerate(runs):
-            _draw_run(axis, run, name, COLOURS[number % len(COLOURS)], band, count_pretraining)
+            _draw_run(axis, run, name, COLOURS[number % len(COLOURS)], band, count_pretraining, unit)
         if name == "return":
             _draw_best_returns(axis, runs)
-        _dress(axis, name, count_pretraining)
+        _dress(axis, name, f"{word} frames{', pre-training included' * count_pretraining}")
     if len(runs) > 1:
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(2, len(runs)), frameon=False)
@@ -183,20 +201,22 @@ def interval(
     return low, high
 
 
-def _draw_run(axis: Any, run: Run, name: str, colour: str, band: Band, count_pretraining: bool) -> None:
+def _draw_run(
+    axis: Any, run: Run, name: str, colour: str, band: Band, count_pretraining: bool, unit: float
+) -> None:
     frames, curves = curve(run, name)
     some = np.isfinite(curves).any(axis=0)
     frames, curves = frames[some], curves[:, some]
     before = run.card.get("pretraining_frames", 0) if count_pretraining else 0
-    millions = (frames + before) / 1e6
+    across = (frames + before) / unit
     if len(curves) > 1 and len(frames):
         for one in curves:
-            axis.plot(millions, one, color=colour, linewidth=0.6, alpha=0.45)
+            axis.plot(across, one, color=colour, linewidth=0.6, alpha=0.45)
         if band != "none":
             edges = interval(curves) if band == "interval" else (np.nanmin(curves, 0), np.nanmax(curves, 0))
-            axis.fill_between(millions, *edges, color=colour, alpha=0.15, linewidth=0)
+            axis.fill_between(across, *edges, color=colour, alpha=0.15, linewidth=0)
     mean = np.nanmean(curves, axis=0) if len(frames) else []
-    axis.plot(millions, mean, color=colour, linewidth=1.8, label=str(run))
+    axis.plot(across, mean, color=colour, linewidth=1.8, label=str(run))
 
 
 def _draw_best_returns(axis: Any, runs: Sequence[Run]) -> None:
@@ -212,8 +232,8 @@ def _draw_best_returns(axis: Any, runs: Sequence[Run]) -> None:
         )  # fmt: skip
 
 
-def _dress(axis: Any, name: str, count_pretraining: bool) -> None:
-    axis.set_xlabel("million frames" + (", pre-training included" if count_pretraining else ""))
+def _dress(axis: Any, name: str, across: str) -> None:
+    axis.set_xlabel(across)
     axis.set_ylabel(LABELS.get(name, name.replace("_", " ")))
     axis.grid(color="0.9", linewidth=0.8)
     axis.set_axisbelow(True)

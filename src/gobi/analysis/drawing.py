@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from gobi.analysis.comparison import ALL, Comparison
-from gobi.analysis.curves import LABELS
+from gobi.analysis.curves import LABELS, unit_of
 from gobi.analysis.scores import Line
+from gobi.envs.dmc import is_control
 from gobi.envs.minigrid.registry import bare
 from gobi.errors import require
 
@@ -81,8 +82,9 @@ def png(comparison: Comparison, task: str) -> bytes:
     """The same as a picture, with a legend."""
     figure = require("matplotlib.figure", extra="plot").Figure(figsize=(6.4, 4.6), layout="constrained")
     axis = figure.subplots()
-    by = 1.0 if task == ALL else 1e6
     lines, (low, high) = lines_of(comparison, task), _range(comparison, task)
+    right = max(float(line.frames[-1]) for _, line in lines)
+    by = 1.0 if task == ALL else unit_of(right)[0]
     for number, line in lines:
         colour, dash = LIGHT[number % len(LIGHT)], DASHES[number % len(DASHES)]
         pattern = (0, tuple(float(part) / 2 for part in dash.split())) if dash else "solid"
@@ -101,9 +103,9 @@ def png(comparison: Comparison, task: str) -> bytes:
     for value, text in _levels(comparison, task):
         axis.axhline(value, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
         axis.annotate(text, (0, value), xytext=(4, 2), textcoords="offset points", fontsize=8, color="0.35")
-    axis.set_xlabel(across_text(comparison, task, 1e6))
+    axis.set_xlabel(across_text(comparison, task, right))
     axis.set_ylabel(label(comparison.metric) + _of_best(comparison, task))
-    axis.set_xlim(0, max(line.frames[-1] for _, line in lines) / by)
+    axis.set_xlim(0, right / by)
     axis.set_ylim(low, high)
     axis.grid(color="0.92", linewidth=0.8)
     axis.set_axisbelow(True)
@@ -120,8 +122,8 @@ def label(metric: str) -> str:
     return LABELS.get(metric, metric.replace("_", " "))
 
 
-def across_text(comparison: Comparison, task: str, unit: float) -> str:
-    """What the horizontal axis is."""
+def across_text(comparison: Comparison, task: str, right: float) -> str:
+    """What the horizontal axis is, which ends at `right`."""
     if task == ALL:
         return "share of each task's common frames"
     within = {
@@ -129,7 +131,9 @@ def across_text(comparison: Comparison, task: str, unit: float) -> str:
         "counted": "pre-training and peeks included",
         "both": "pre-training included, peeks as named",
     }
-    return f"{'million' if unit == 1e6 else 'thousand'} frames, {within[comparison.peeks]}"
+    _, word = unit_of(right)
+    # On control tasks there is neither.
+    return f"{word} frames" if is_control(task) else f"{word} frames, {within[comparison.peeks]}"
 
 
 def _of_best(comparison: Comparison, task: str) -> str:
@@ -175,7 +179,7 @@ def _ticks(low: float, high: float, most: int = 6) -> list[float]:
 def _axes(
     comparison: Comparison, task: str, right: float, heights: tuple[float, float], x: Any, y: Any
 ) -> list[str]:
-    unit = 1.0 if task == ALL else 1e6 if right >= 1e6 else 1e3
+    unit = 1.0 if task == ALL else unit_of(right)[0]
     foot, parts = HEIGHT - BOTTOM, []
     for tick in _ticks(*heights):
         at = float(y(tick))
@@ -190,7 +194,7 @@ def _axes(
         parts.append(f'<text class="tick" x="{at:.1f}" y="{foot + 16}" text-anchor="middle">{text}</text>')
     parts.append(f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{foot}" y2="{foot}"/>')
     middle, below = (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6
-    text = across_text(comparison, task, unit)
+    text = across_text(comparison, task, right)
     parts.append(f'<text class="name" x="{middle}" y="{below}" text-anchor="middle">{text}</text>')
     return parts
 

@@ -12,14 +12,18 @@ import numpy as np
 from jaxtyping import Float64
 
 from gobi.analysis import curves
+from gobi.envs.dmc import TASKS as SPARSE
+from gobi.envs.dmc import is_control
 from gobi.errors import GobiError, unknown
-from gobi.training.recipe import Recipe
+from gobi.training.recipe import kind_of
 
 NOTHING_YET = ("return", "success")
-"""Metrics that are 0 while nothing was learned: as a world is pre-trained, and before an episode ended."""
+"""Metrics that are 0 while nothing was learned, as a rule: before an episode ended, and in pre-training."""
 
-NEVER_A_METHOD = ("task", "recipe", "reward", "bank", "count_room", "snapshots")
-"""Fields of a recipe that do not make another method: where it runs, its name, and room for it."""
+NEVER_A_METHOD = (
+    "task", "recipe", "reward", "bank", "count_room", "snapshots", "evaluate_every", "evaluation_episodes",
+)  # fmt: skip
+"""Fields of a recipe that do not make another method: its task and name, room for it, how it is measured."""
 
 DEFAULT_RECIPE = "gobi"
 """Goes without saying."""
@@ -167,7 +171,7 @@ def _settings(file: Path) -> dict[str, Any] | None:
         return None
     defaults = {
         field.name: field.default
-        for field in dataclasses.fields(Recipe)
+        for field in dataclasses.fields(kind_of(str(written.get("task", ""))))
         if field.default is not dataclasses.MISSING
     }
     return {**defaults, **written}
@@ -268,7 +272,7 @@ def _curve(run: Run, seed: int, metric: str) -> Curve:
     frames = run.across(run.columns["frames"][mine][order])
     values = run.columns[metric][mine][order]
     known = np.isfinite(values)
-    if metric in NOTHING_YET:
+    if metric in NOTHING_YET and _begins_at_nothing(run):
         first = np.array([0.0, run.pretraining])[: 1 + (run.pretraining > 0)]
         values = np.concatenate([np.zeros(len(first)), values[known]])
         kept = np.concatenate([first, frames[known]])
@@ -277,6 +281,15 @@ def _curve(run: Run, seed: int, metric: str) -> Curve:
     if not known.any():
         raise GobiError(f"{run.name} has no value of {metric} for seed {seed}")
     return Curve(seed, np.append(frames[known], frames[-1]), np.append(values[known], values[known][-1]))
+
+
+def _begins_at_nothing(run: Run) -> bool:
+    """Whether who has not learned earns nothing: on grids, and on the sparse ones of the control tasks.
+
+    Elsewhere the first evaluation stands for what was before.
+    """
+    task = run.card["task"]
+    return not is_control(task) or task in SPARSE
 
 
 def _refuse_two_versions(runs: Sequence[Run]) -> None:

@@ -40,7 +40,8 @@ EXPLAINED = {
         "fewer it is too narrow more often than 1 time in 20."
     ),
     "At the end": (
-        "The metric at the common end; return and success are means over a seed's last 100 episodes."
+        "The metric at the common end; return and success are means over a seed's last 100 episodes, on "
+        "control tasks over the episodes of its last evaluation."
     ),
     "IQM": (
         "The interquartile mean: of the middle half of all seeds (and tasks). One odd seed moves it less "

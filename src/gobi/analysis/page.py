@@ -75,7 +75,7 @@ def _text_of(row: Row) -> Callable[[float], str]:
         return lambda value: f"{value:,.0f}"
     if row.statistic == "separation_by_chance":
         return lambda value: f"1 in {1 / value:,.0f}"
-    return lambda value: f"{value:.3f}"
+    return lambda value: f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
 
 
 def _title(comparison: Comparison) -> str:

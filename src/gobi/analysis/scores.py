@@ -12,6 +12,7 @@ from gobi.analysis import statistics
 from gobi.analysis.grouping import Group, Method
 from gobi.analysis.meanings import STATISTICS
 from gobi.analysis.statistics import Interval
+from gobi.envs.dmc import is_control
 
 POINTS = 101
 """Points at which curves are drawn; the statistics use the rows of the runs themselves."""
@@ -136,8 +137,10 @@ class Scored:
         ]
 
     def _success(self) -> list[Row]:
-        """The rate of success at the common end, whatever the metric is."""
+        """The rate of success at the common end, whatever the metric is; not where nothing is solved."""
         last = []
+        if is_control(self.task.name):
+            return []
         for run in self.group.runs:
             if "success" not in run.columns:
                 return []

@@ -10,6 +10,8 @@ from gobi.cli.arguments import RunFolder, Switch, at_least
 from gobi.cli.output import progress_bar
 from gobi.cli.terminal import say, show
 from gobi.errors import GobiError
+from gobi.training import run
+from gobi.training.control.recipe import ControlRecipe
 
 HEADINGS = ("frames", "level", "episodes", "visited", "seen", "solved")
 
@@ -48,6 +50,11 @@ def heatmap(
     for frames in at:
         if not 0 <= frames < float("inf"):
             raise GobiError(f"--at takes numbers of frames, got {frames}")
+    recipe = run.planned(run.Folder(folder)).recipe
+    if isinstance(recipe, ControlRecipe):
+        raise GobiError(
+            f"a heatmap shows the cells of a grid, and {recipe.task} has none: try gobi watch {folder}"
+        )
     stages = drawing.stages(folder, None if snapshots == "all" else snapshots, [round(one) for one in at])
     out = out or folder / "heatmap.png"
     drawing.check_output(out)

@@ -1,4 +1,8 @@
-"""Trains many runs in packs: what is done is not done again, and what is left when the time is up is told."""
+"""Trains many runs in packs: what is done is not done again, and what is left when the time is up is told.
+
+On grids, runs that one program can train are one pack. A run on a control task, whose seeds are side by side
+already, is a pack of its own.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ from gobi.cli.terminal import say, show
 from gobi.cli.train import draw_curves
 from gobi.errors import GobiError
 from gobi.training import pack, run
+from gobi.training.control import loop as control
+from gobi.training.control.recipe import ControlRecipe
 from gobi.training.folder import Run
 from gobi.training.recipe import differences
 from gobi.training.record import Outcome
@@ -26,9 +32,20 @@ ON_A_CPU = 16
 """Agents in one pack where there is no accelerator: more bring no speed there, and take memory."""
 
 
+ON_GRIDS = {"return": ".3f", "success": ".0%"}
+ON_CONTROL = {"return": ".1f"}
+"""Metrics that are told of a trained pack."""
+
+
 def most_agents() -> int:
     """How many agents this device trains side by side."""
     return ON_A_CPU if jax.default_backend() == "cpu" else pack.MOST_AGENTS
+
+
+def grouped(runs: Sequence[Run], most: int) -> list[list[Run]]:
+    """The runs in packs of at most so many agents; a run alone may have more."""
+    grids = [one for one in runs if not _of_control(one)]
+    return [*pack.packs(grids, most), *([one] for one in runs if _of_control(one))]
 
 
 def check(runs: Sequence[Run]) -> None:
@@ -98,7 +115,9 @@ def duration(seconds: float) -> str:
     """So much time, for people."""
     if seconds < 90:
         return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} minutes"
+    return f"{seconds / 3600:.1f} hours" if seconds < 3 * 86400 else f"{seconds / 86400:,.0f} days"
 
 
 def _go(group: Sequence[Run], stopping: Stopping) -> list[Outcome]:
@@ -110,7 +129,13 @@ def _go(group: Sequence[Run], stopping: Stopping) -> list[Outcome]:
     kept = [(folder, run.planned(folder)) for folder, _ in group]
     with bars() as listener:
         stopping.say = listener.say
+        if _of_control(kept[0]):
+            return [control.go(*one, listener, stopping=stopping) for one in kept]
         return pack.go(kept, listener, stopping=stopping)
+
+
+def _of_control(one: Run) -> bool:
+    return isinstance(one[1].recipe, ControlRecipe)
 
 
 def _begun(folder: run.Folder) -> bool:
@@ -125,13 +150,13 @@ def _clear(folder: run.Folder) -> None:
 
 
 def _tell(group: Sequence[Run], outcomes: Sequence[Outcome], took: float) -> None:
-    rows = []
+    rows, told = [], ON_CONTROL if _of_control(group[0]) else ON_GRIDS
     for (folder, plan), outcome in zip(group, outcomes, strict=True):
         draw_curves(folder)
-        means = {name: np.mean(outcome.row[name]) for name in ("return", "success")}
-        done = [_text(means["return"], ".3f"), _text(means["success"], ".0%")]
+        done = [_text(np.mean(outcome.row[name]), form) for name, form in told.items()]
         rows.append([str(folder.path), str(len(plan.seeds)), f"{outcome.frames:,}", *done])
-    show(rows, ("run", "seeds", "frames", "return", "success"), ("seeds", "frames", "return", "success"))
+    numbers = ("seeds", "frames", *told)
+    show(rows, ("run", *numbers), numbers)
     say(f"took {duration(took)}")
 
 

@@ -18,7 +18,7 @@ def plot(
     /,
     *,
     out: Path = Path("curves.png"),
-    panels: tuple[str, ...] = ("return", "success"),
+    panels: tuple[str, ...] = (),
     band: Literal["range", "interval", "none"] = "range",
     pretraining: Switch = False,
     title: str = "",
@@ -29,7 +29,8 @@ def plot(
     Args:
         runs: folders of runs, folders with such folders inside, or metrics.csv files.
         out: the file to write: .png, .pdf or .svg.
-        panels: the metrics to show, one panel each: any column of metrics.csv.
+        panels: the metrics to show, one panel each: any column of metrics.csv; by default return and success,
+            or on control tasks return and training_return.
         band: around the mean: from the least to the greatest seed, a 95 % bootstrap interval of it, or none.
         pretraining: count the frames that the world model was trained on beforehand.
         title: a line above the panels.

@@ -1,4 +1,4 @@
-"""`gobi reproduce`: the paper's MiniGrid figures, and a few that it lacks."""
+"""`gobi reproduce`: the paper's figures, and a few that it lacks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from gobi.cli.train import choose
 from gobi.errors import GobiError, MissingExtra, unknown
 from gobi.reproduce import STUDIES, Study, grid, illustration, timing
 from gobi.reproduce.timing import Earlier
-from gobi.training import pack, run
+from gobi.training import run
 from gobi.training.files import disk_errors, write_whole
 from gobi.training.folder import Run
-from gobi.training.recipe import read_settings
+from gobi.training.recipe import kind_of
 
 ILLUSTRATION = "illustration"
 REPRODUCED = Path("reproduced")
@@ -55,7 +55,8 @@ def reproduce(
         seed: the first of them.
         frames: environment steps of each run, such as 1e6; by default the recipe's.
         minutes: stop after so much time, with everything saved; by default when all is done.
-        together: agents that may be side by side in one process; by default 32, or 16 on a CPU.
+        together: agents that may be side by side in one process; by default 32, or 16 on a CPU. On control
+            tasks, always those of one run.
         out: the folder to write into, or to go on in; by default reproduced/FIGURE. With --list, where the
             folders of all figures lie.
         plan: only say what would be trained.
@@ -91,7 +92,7 @@ def reproduce(
         runs = packs.reused(runs, beside)
     packs.check(runs)
     unfinished = [one for one in runs if not run.finished(*one)]
-    groups = pack.packs(unfinished, together or packs.most_agents())
+    groups = packs.grouped(unfinished, together or packs.most_agents())
     _tell(study, runs, groups, out, timing.earlier(beside))
     if plan:
         return
@@ -128,12 +129,12 @@ def _list(place: Path) -> None:
 
 def _planned(study: Study, seeds: tuple[int, ...], frames: str, out: Path) -> list[Run]:
     """The runs of a study, each in a folder of its own."""
-    given = read_settings([f"frames={frames}"]) if frames else {}
-    recipes = [choose(arm.task, arm.recipe, {**arm.changes, **given}) for arm in study.arms]
-    return [
-        (run.Folder(out / arm.folder), run.Plan(recipe, seeds))
-        for arm, recipe in zip(study.arms, recipes, strict=True)
-    ]
+    words, found = [f"frames={frames}"] if frames else [], []
+    for arm in study.arms:
+        given = kind_of(arm.task).read_settings(words)
+        recipe = choose(arm.task, arm.recipe, {**arm.changes, **given})
+        found.append((run.Folder(out / arm.folder), run.Plan(recipe, seeds)))
+    return found
 
 
 def _tell(
@@ -143,7 +144,7 @@ def _tell(
     rows, total = [], 0
     places = {folder: number for number, group in enumerate(groups, start=1) for folder, _ in group}
     for arm, (folder, plan) in zip(study.arms, runs, strict=True):
-        frames = plan.recipe.updates * plan.recipe.frames_per_update
+        frames = plan.recipe.all_frames
         total += frames * len(plan.seeds)
         changed = ", ".join(f"{name}={value}" for name, value in arm.changes.items())
         where = "" if folder.path == out / arm.folder else f": {folder.path}"
@@ -154,10 +155,16 @@ def _tell(
     say(f"{total / 1e6:,.1f}M frames in all")
     if groups:
         count = "one pack" if len(groups) == 1 else f"{len(groups)} packs, one after the other"
-        say(
-            f"to train: {packs.runs_in_words(sum(map(len, groups)))} in {count}; about "
-            f"{packs.duration(timing.seconds(groups, known))} if {timing.source(groups, known)}"
-        )
+        say(f"to train: {packs.runs_in_words(sum(map(len, groups)))} in {count}; {_how_long(groups, known)}")
+
+
+def _how_long(groups: Sequence[Sequence[Run]], known: Sequence[Earlier]) -> str:
+    seconds, source = timing.seconds(groups, known), timing.source(groups, known)
+    return (
+        f"how long is not known: {source}"
+        if seconds is None
+        else f"about {packs.duration(seconds)} if {source}"
+    )
 
 
 def _say_left(left: Sequence[Run], out: Path) -> None:

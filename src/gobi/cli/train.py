@@ -19,9 +19,10 @@ from gobi.cli.output import new_folder
 from gobi.cli.terminal import say, show
 from gobi.cli.watch import watch
 from gobi.envs import dmc
+from gobi.envs.dmc import rendering
 from gobi.envs.dmc import tasks as control_tasks
 from gobi.envs.minigrid import ceilings, registry
-from gobi.errors import GobiError, MissingExtra
+from gobi.errors import GobiError, MissingExtra, require
 from gobi.training import recipes, run
 from gobi.training.control import recipes as control_recipes
 from gobi.training.control.recipe import ControlRecipe
@@ -80,8 +81,11 @@ def train(
     words += [] if extrinsic is None else [f"extrinsic={extrinsic}"]
     chosen = choose(task, recipe, _read(task, [*settings, *words]))
     plan = run.Plan(chosen, tuple(range(seed, seed + seeds)), deterministic)
-    on_grid = isinstance(chosen, Recipe)
-    short = registry.short(chosen.task) if on_grid else control_tasks.short(chosen.task)
+    if isinstance(chosen, ControlRecipe):
+        _refuse_without_extra(chosen)
+        short = control_tasks.short(chosen.task)
+    else:
+        short = registry.short(chosen.task)
     folder = run.Folder(new_folder(out, f"{short}-{chosen.reward}"))
     run.begin(folder, plan)
     go(folder, plan, checkpoint_seconds=checkpoint_seconds)
@@ -156,6 +160,12 @@ def _read(task: str, words: Sequence[str]) -> dict[str, Any]:
     return mine.read_settings(words)
 
 
+def _refuse_without_extra(recipe: ControlRecipe) -> None:
+    """Says what is missing on this machine before anything is written."""
+    require("dm_control", extra="dmc")
+    rendering.choose(needed=recipe.observations == "pixels")
+
+
 def make_deterministic() -> None:
     """Asks XLA to repeat itself bit for bit; heeded only before the first computation of a process."""
     flag = "--xla_gpu_deterministic_ops=true"
@@ -174,6 +184,8 @@ def go(
     seeds = f"seed {plan.seeds[0]}" if len(plan.seeds) == 1 else f"seeds {plan.seeds[0]} to {plan.seeds[-1]}"
     say(f"{recipe.in_words}, {seeds}, {recipe.all_frames:,} frames on {jax.devices()[0]}")
     say(f"writing to {folder.path}")
+    if getattr(recipe, "observations", "") == "pixels" and jax.default_backend() == "cpu":
+        say("from pixels without a GPU this is slow; --observations state learns in minutes")
     try:
         with bars() as listener:
             outcome = run.go(folder, plan, listener, checkpoint, checkpoint_seconds)

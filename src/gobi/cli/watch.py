@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gobi.analysis import film
+import numpy as np
+
+from gobi.analysis import control_film, film
 from gobi.cli.arguments import RunFolder, Switch, at_least
+from gobi.cli.output import progress_bar
 from gobi.cli.terminal import say
+from gobi.envs.dmc import rendering
 from gobi.envs.minigrid import render
 from gobi.errors import GobiError, require
-from gobi.training import trained
+from gobi.training import run, trained
+from gobi.training.control import trained as control
+from gobi.training.control.recipe import ControlRecipe
 
 
 def watch(
@@ -31,34 +37,86 @@ def watch(
         folder: the run's folder.
         out: the file to write: .gif, .mp4, or .png for twelve pictures; by default episode.gif in the folder.
         seed: which of the run's agents; by default the first.
-        level: the number of a level that training did not see.
-        greedy: take the most likely action instead of drawing one.
+        level: the number of a level, or of an episode of control, that training did not see.
+        greedy: take the most likely action, or the mean one, instead of drawing one.
         checkpoint: the name of an earlier checkpoint; by default the last one.
-        max_frames: the film ends after this many pictures at the latest.
+        max_frames: pictures at most. A film of a grid ends there; one of control leaves steps out instead.
         fps: pictures per second.
         overwrite: replace the file if it is there.
     """
     at_least("--level", level, 0)
     at_least("--max-frames", max_frames, 1)
-    agents = trained.load(folder, seed, checkpoint)
-    seed = agents.seeds[0]
+    on_control = isinstance(run.planned(run.Folder(folder)).recipe, ControlRecipe)
     out = out or folder / "episode.gif"
     render.check_output(out, fps)
-    require("minigrid", extra="minigrid")
     if out.exists() and not overwrite:
         raise GobiError(f"{out} is there already: give another --out, or --overwrite")
+    if on_control:
+        agent = control.load(folder, () if seed is None else (seed,), checkpoint)
+        pictures = _control(agent, level, greedy, _room(out, max_frames))
+    else:
+        agents = trained.load(folder, seed, checkpoint)
+        pictures = _grid(agents, folder, level, greedy, max_frames)
+    render.save(out, pictures, fps)
+    say(f"wrote {out} ({out.stat().st_size / 1000:.0f} kB)")
 
+
+def _grid(
+    agents: trained.Trained, folder: Path, level: int, greedy: bool, max_frames: int
+) -> list[render.Frame]:
+    """The pictures of an episode on a grid."""
+    require("minigrid", extra="minigrid")
+    seed = agents.seeds[0]
     played = film.episode(agents, seed, level, greedy)
     told = film.bonus(agents, folder, seed, played)
     pictures = film.frames(agents, level, played, told, max_frames)
-    render.save(out, pictures, fps)
-
-    policy = "greedy" if greedy else "sampled"
     cut = "" if len(pictures) > len(played.actions) else f"; the film stops at --max-frames {max_frames}"
-    say(f"{agents.env.spec.id}, seed {seed} after {agents.frames:,} frames, {policy} actions")
+    _say_whose(agents, greedy)
     say(f"new level {level} (of seed {agents.level_seed}): {played}{cut}")
-    if agents.recipe.reward != "none":
-        say(f"bonus {agents.recipe.reward}: {told.paid.sum():.2f} in all, {told.paid.mean():.3f} per step")
+    _say_bonus(agents.recipe.reward, told.paid)
     if told.imagination is not None:
         say(f"memory: {told.imagination.sizes[-1]} seen or imagined views at the end")
-    say(f"wrote {out} ({out.stat().st_size / 1000:.0f} kB)")
+    return pictures
+
+
+def _control(agents: control.ControlTrained, level: int, greedy: bool, most: int) -> list[render.Frame]:
+    """The pictures of an episode on a control task."""
+    require("dm_control", extra="dmc")
+    # Pictures are wanted of agents that see the state, too.
+    rendering.choose()
+    seed = agents.seeds[0]
+    with progress_bar() as progress:
+        bar = progress.add_task("playing", total=None)
+
+        def tell(done: int, total: int) -> None:
+            progress.update(bar, completed=done, total=total)
+
+        played = control_film.episode(agents, seed, level, greedy, most, tell)
+    told = control_film.bonus(agents, seed, played)
+    pictures = control_film.frames(level, played, told)
+    part = "" if len(pictures) > len(played.actions) else f"; pictures of {len(pictures)} of its states"
+    _say_whose(agents, greedy)
+    say(f"new episode {level} (of seed {agents.episode_seed}): {played}{part}")
+    _say_bonus(agents.recipe.reward, told.paid)
+    if told.imagination is not None:
+        say(f"memory: {told.imagination.sizes[-1]} codes of seen or imagined frames at the end")
+    return pictures
+
+
+def _room(out: Path, max_frames: int) -> int:
+    """How many pictures the file can show; drawing those of control takes time."""
+    return (
+        min(max_frames, render.SHEET_COLUMNS * render.SHEET_ROWS)
+        if out.suffix.lower() == ".png"
+        else max_frames
+    )
+
+
+def _say_whose(agents: trained.Trained | control.ControlTrained, greedy: bool) -> None:
+    policy = "greedy" if greedy else "sampled"
+    say(f"{agents.recipe.task}, seed {agents.seeds[0]} after {agents.frames:,} frames, {policy} actions")
+
+
+def _say_bonus(reward: str, paid: np.ndarray) -> None:
+    if reward != "none":
+        say(f"bonus {reward}: {paid.sum():.2f} in all, {paid.mean():.3f} per step")

@@ -10,7 +10,7 @@ from pathlib import Path
 from gobi.analysis import heatmap
 from gobi.envs.minigrid.registry import bare
 from gobi.errors import MissingExtra
-from gobi.reproduce import claims, figures, tables
+from gobi.reproduce import claims, figures, returns, tables
 from gobi.reproduce.claims import Claim
 from gobi.reproduce.evidence import Compared, Evidence
 from gobi.reproduce.study import Study
@@ -61,7 +61,7 @@ def conclude(name: str, evidence: Evidence) -> tuple[Ending, list[Compared]]:
     found = [one for task in study.tasks if (one := evidence.whole(name, task)) is not None]
     headings, rows = tables.rows(name, found)
     judged = conclusions(name, evidence)
-    notes = _left_out(name, evidence, found)
+    notes = [*_anchors(found), *_left_out(name, evidence, found)]
     return Ending(study.title, headings, rows, judged, notes, bool(study.axes)), found
 
 
@@ -139,6 +139,12 @@ def _pictures(name: str, title: str, found: Sequence[Compared]) -> dict[str, byt
     if name == "wallclock":
         drawn["wallclock.png"] = figures.wallclock(found[0])
     return drawn
+
+
+def _anchors(found: Sequence[Compared]) -> list[str]:
+    """Where our RE3 lies beside its authors' own, on control tasks."""
+    beside = [(one, returns.beside_published(one, arm)) for one in found for arm in one.arms]
+    return [f"{one.where}: {there.text}" for one, there in beside if there is not None]
 
 
 def _left_out(name: str, evidence: Evidence, found: Sequence[Compared]) -> list[str]:

@@ -16,18 +16,21 @@ from gobi.analysis import curves, grouping
 from gobi.analysis.comparison import millions, task_of
 from gobi.analysis.grouping import NEVER_A_METHOD, Group, Method, Run
 from gobi.analysis.scores import Scored, Task
-from gobi.envs.minigrid.registry import short
+from gobi.envs.dmc import is_control
 from gobi.errors import GobiError
 from gobi.reproduce import occasion
 from gobi.reproduce.studies import STUDIES
-from gobi.reproduce.study import Arm, Study
+from gobi.reproduce.study import Arm, Study, short
 from gobi.training import recipes
+from gobi.training.control import recipes as control
 
 METRIC = "return"
 FRAMES = " frames"
 """How the word for another length ends."""
 COMPACT = "compact networks"
-"""What a study is trained with where there is no accelerator."""
+"""What a study on grids is trained with where there is no accelerator."""
+STATE = "state observations"
+"""What one can train on control tasks where there is none."""
 
 Setting = tuple[str, ...]
 """In what a run is not as its study asks for, in words; empty if it is."""
@@ -194,7 +197,7 @@ def _may_be(run: Run, arm: Arm, varied: set[str]) -> bool:
     if settings is None or run.card["task"] != arm.task or settings["reward"] != arm.reward:
         return False
     own = all(settings[name] == value for name, value in arm.changes.items() if name in varied)
-    return own and run.card["recipe"] in recipes.NAMES
+    return own and run.card["recipe"] in (control.NAMES if is_control(arm.task) else recipes.NAMES)
 
 
 def _setting(run: Run, asked: Asked, varied: set[str]) -> Setting | None:
@@ -212,10 +215,16 @@ def _setting(run: Run, asked: Asked, varied: set[str]) -> Setting | None:
 
 def _asked(arm: Arm, recipe: str) -> Asked:
     """The arm's recipe, and how it is on a machine without an accelerator."""
-    whole = recipes.recipe(arm.task, recipe, **arm.changes)
+    on_control = is_control(arm.task)
     words: Setting = (f"recipe {recipe}",) if recipe != arm.recipe else ()
+    whole = (control if on_control else recipes).recipe(arm.task, recipe, **arm.changes)
     found: Asked = [(words, dataclasses.asdict(whole))]
-    if recipe == "gobi":
+    if on_control and not whole.imagines:
+        seen = control.recipe(
+            arm.task, recipe, **{"reward": arm.reward, **arm.changes, "observations": "state"}
+        )
+        found.append(((*words, STATE), dataclasses.asdict(seen)))
+    elif not on_control and recipe == "gobi":
         small = recipes.compact(recipes.recipe(arm.task, recipe), **arm.changes)
         found.append(((*words, COMPACT), dataclasses.asdict(small)))
     return found

@@ -8,11 +8,13 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gobi.analysis.curves import unit_of
 from gobi.analysis.drawing import DASHES, LIGHT
 from gobi.analysis.grouping import Run
 from gobi.analysis.scores import Scored
+from gobi.envs.dmc import is_control
 from gobi.errors import require
-from gobi.reproduce import measured
+from gobi.reproduce import measured, published, returns
 from gobi.reproduce.evidence import Compared
 
 Exact = Callable[[Run, int], float | None]
@@ -22,10 +24,16 @@ ACROSS = 4
 """Panels in a row."""
 LETTERS = 10
 """Of a title, to an inch."""
+LEAST_RETURN = 10.0
+"""Of 1,000 that an episode of control may pay: what a panel shows at least."""
+BESIDE = "RE3, its authors' own (mean ± s.d.)"
 
 
 def curves(title: str, found: Sequence[Compared]) -> bytes:
-    """Learning curves, a panel for each task: mean, 95 % bootstrap band, each seed thin; as PNG."""
+    """Learning curves, a panel for each task: mean, 95 % bootstrap band, each seed thin; as PNG.
+
+    On control tasks RE3's own numbers are points, where RE3 is one of the arms.
+    """
     arms = list(dict.fromkeys(_label(one, arm) for one in found for arm in one.arms))
     across = min(ACROSS, len(found))
     figure, axes = _figure(math.ceil(len(found) / across), across, len(arms))
@@ -38,7 +46,8 @@ def curves(title: str, found: Sequence[Compared]) -> bytes:
             axis.set_axis_off()
         elif place % across == 0:
             axis.set_ylabel("return")
-    _legend(figure, arms)
+    beside = [axis for axis, one in zip(axes, found, strict=False) if _draw_published(axis, one)]
+    _legend(figure, arms, beside=bool(beside))
     figure.suptitle(textwrap.fill(title, LETTERS * round(figure.get_figwidth())), fontsize=12)
     return png(figure)
 
@@ -110,11 +119,28 @@ def _figure(down: int, across: int, arms: int) -> tuple[Any, list[Any]]:
 
 def _draw_curve(axis: Any, scored: Scored, number: int) -> None:
     line, colour = scored.line(), LIGHT[number % len(LIGHT)]
+    across = line.frames / unit_of(scored.task.horizon)[0]
     for one in line.seeds:
-        axis.plot(line.frames / 1e6, one, color=colour, linewidth=0.4, alpha=0.35)
+        axis.plot(across, one, color=colour, linewidth=0.4, alpha=0.35)
     if line.low is not None:
-        axis.fill_between(line.frames / 1e6, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
-    axis.plot(line.frames / 1e6, line.middle, color=colour, linewidth=1.6, linestyle=_dash(number))
+        axis.fill_between(across, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
+    axis.plot(across, line.middle, color=colour, linewidth=1.6, linestyle=_dash(number))
+
+
+def _draw_published(axis: Any, found: Compared) -> bool:
+    """RE3's own means with their spread, as far as the panel goes; whether there are any."""
+    if not any(returns.beside_published(found, arm) for arm in found.arms):
+        return False
+    unit, _ = unit_of(found.task.horizon)
+    known = published.RE3[found.task.name].at
+    shown = [frames for frames in known if frames <= found.task.horizon]
+    means, spreads = zip(*(known[frames] for frames in shown), strict=True)
+    at = [frames / unit for frames in shown]
+    axis.errorbar(
+        at, means, yerr=spreads, fmt="D", color="black", markersize=4, capsize=3, linewidth=1, clip_on=False
+    )
+    axis.set_ylim(top=max(axis.get_ylim()[1], 1.05 * max(map(sum, zip(means, spreads, strict=True)))))
+    return True
 
 
 def _draw_seeds(axis: Any, exact: Exact, scored: Scored, number: int) -> None:
@@ -133,11 +159,17 @@ def _draw_seeds(axis: Any, exact: Exact, scored: Scored, number: int) -> None:
 def _dress(axis: Any, one: Compared) -> None:
     if one.task.threshold is not None:
         axis.axhline(one.task.threshold, color="0.45", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
-    axis.set_xlim(0, one.task.horizon / 1e6)
+    unit, word = unit_of(one.task.horizon)
+    axis.set_xlim(0, one.task.horizon / unit)
     # Never so narrow that the noise of a run that learns nothing looks like progress.
-    axis.set_ylim(0, max(0.1, 1.08 * (one.task.best or 1.0)))
-    axis.set_title(one.where, fontsize=10)
-    axis.set_xlabel("million frames, pre-training included", fontsize=8)
+    if is_control(one.task.name):
+        tallest = max(float(scored.curves.max()) for scored in one.arms.values())
+        axis.set_ylim(0, max(LEAST_RETURN, 1.08 * tallest))
+        axis.set_xlabel(f"{word} frames", fontsize=8)
+    else:
+        axis.set_ylim(0, max(0.1, 1.08 * (one.task.best or 1.0)))
+        axis.set_xlabel(f"{word} frames, pre-training included", fontsize=8)
+    axis.set_title(textwrap.fill(one.where, 44), fontsize=10)
     _plain(axis)
 
 
@@ -148,7 +180,7 @@ def _plain(axis: Any) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _legend(figure: Any, arms: Sequence[str], points: bool = False) -> None:
+def _legend(figure: Any, arms: Sequence[str], points: bool = False, beside: bool = False) -> None:
     line = require("matplotlib.lines", extra="plot").Line2D
     handles = [
         line(
@@ -161,6 +193,8 @@ def _legend(figure: Any, arms: Sequence[str], points: bool = False) -> None:
         )
         for number, name in enumerate(arms)
     ]
+    if beside:
+        handles.append(line([], [], color="black", linestyle="", marker="D", markersize=4, label=BESIDE))
     across = 4 if figure.get_figwidth() < 8 else 8
     figure.legend(handles=handles, loc="outside lower center", ncols=across, frameon=False, fontsize=9)
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gobi.analysis.grouping import Run
-from gobi.envs.minigrid.registry import short
-from gobi.reproduce import illustration, measured, verdicts
+from gobi.reproduce import illustration, measured, returns, verdicts
 from gobi.reproduce.evidence import Compared, Evidence, NotRun, arm_name
 from gobi.reproduce.measured import Visits
 from gobi.reproduce.occasion import OTHER_CODE
+from gobi.reproduce.study import short
 from gobi.reproduce.verdicts import MARGIN, Verdict
 
 Judge = Callable[[Evidence], Verdict]
@@ -31,7 +31,7 @@ def each(*judges: Judge) -> Judge:
         if not found:
             raise NotRun(missing=missing)
         return verdicts.both(
-            [*found, *([Verdict("not run", str(NotRun(missing=missing)))] if missing else [])]
+            [*([Verdict("not run", str(NotRun(missing=missing)))] if missing else []), *found]
         )
 
     return judge
@@ -45,6 +45,25 @@ def pair(judge: Callable[..., Verdict], task: str, first: str, second: str, *mor
 def sooner(tasks: Sequence[str], first: str, *others: str) -> Judge:
     """One arm gets there before each of the others, on each of the tasks."""
     return each(*(pair(verdicts.sooner, task, first, other) for task in tasks for other in others))
+
+
+def ahead(tasks: Sequence[str], first: str, *others: str) -> Judge:
+    """One arm has a larger mean return over all frames than each of the others, on each of the tasks."""
+    return each(*(pair(returns.ahead, task, first, other) for task in tasks for other in others))
+
+
+def ahead_of_re3(tasks: Sequence[str], arm: str, re3: str) -> Judge:
+    """The same against RE3, whose authors' own numbers are told beside."""
+
+    def judge(found: Compared, first: str, second: str) -> Verdict:
+        return returns.anchored(found, second, returns.ahead(found, first, second))
+
+    return each(*(pair(judge, task, arm, re3) for task in tasks))
+
+
+def as_good(task: str, arm: str, *others: str) -> Judge:
+    """An arm does about as well as the others, by the mean return over all frames."""
+    return lambda evidence: returns.as_good(evidence.compared(task, arm, *others), arm, others)
 
 
 def alike(task: str, *arms: str) -> Judge:
@@ -90,21 +109,41 @@ def _if_run(evidence: Evidence, task: str, arm: str) -> Compared | None:
         return None
 
 
+SOONER: dict[str, str] = {"held": "sooner on", "not held": "later on", "undecided": "open on"}
+AHEAD: dict[str, str] = {"held": "ahead on", "not held": "behind on", "undecided": "open on"}
+"""How each outcome is told of some tasks."""
+
+
 def sooner_than_all(tasks: Sequence[str], first: str, others: Sequence[str]) -> Judge:
     """The same as `sooner`, told in as few words as many tasks and arms allow."""
+    return _than_all(verdicts.sooner, SOONER, tasks, first, others)
+
+
+def ahead_of_all(tasks: Sequence[str], first: str, others: Sequence[str]) -> Judge:
+    """The same as `ahead`, as briefly."""
+    return _than_all(returns.ahead, AHEAD, tasks, first, others)
+
+
+def _than_all(
+    compare: Callable[..., Verdict],
+    words: dict[str, str],
+    tasks: Sequence[str],
+    first: str,
+    others: Sequence[str],
+) -> Judge:
 
     def judge(evidence: Evidence) -> Verdict:
         found: list[Verdict] = []
         for other in others:
-            by: dict[str, list[str]] = {"held": [], "not held": [], "undecided": []}
+            by: dict[str, list[str]] = {outcome: [] for outcome in words}
             for task in tasks:
                 try:
-                    outcome = pair(verdicts.sooner, task, first, other)(evidence).outcome
+                    outcome = pair(compare, task, first, other)(evidence).outcome
                 except NotRun:
                     continue
                 mixed = evidence.compared(task, first, other).mixed
                 by[outcome].append(f"{short(task)}{f' ({OTHER_CODE})' * mixed}")
-                found.append(Verdict(outcome, _against(other, by, len(tasks))))
+                found.append(Verdict(outcome, _against(other, by, words, len(tasks))))
         if not found:
             raise NotRun(f"no task has both {arm_name(first)} and one of {', '.join(map(arm_name, others))}")
         outcome = verdicts.both(found).outcome
@@ -117,8 +156,7 @@ def sooner_than_all(tasks: Sequence[str], first: str, others: Sequence[str]) -> 
     return judge
 
 
-def _against(other: str, by: dict[str, list[str]], tasks: int) -> str:
-    words = {"held": "sooner on", "not held": "later on", "undecided": "open on"}
+def _against(other: str, by: dict[str, list[str]], words: dict[str, str], tasks: int) -> str:
     parts = [
         f"{words[key]} {', '.join(names) if len(names) < tasks else f'all {tasks} tasks'}"
         for key, names in by.items()

@@ -14,8 +14,8 @@ import numpy as np
 
 from gobi.analysis import statistics
 from gobi.analysis.grouping import Run
-from gobi.envs.minigrid.registry import short
 from gobi.reproduce.evidence import Compared
+from gobi.reproduce.study import short
 from gobi.reproduce.verdicts import MARGIN, Outcome, Verdict
 
 ABOUT = 0.1

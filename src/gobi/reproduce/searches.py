@@ -1,8 +1,8 @@
-"""Searches over two settings: every combination of their values is an arm, and a cell of a table."""
+"""Searches over two settings: their combinations are arms, and most of these cells of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gobi.reproduce.study import Arm, Cell
 from gobi.rewards import registry
@@ -15,6 +15,11 @@ DECAYS = ("0", "6e-7", "1.5e-6")
 BETAS = ("0.25", "0.5", "0.75", "1")
 THRESHOLDS = ("0.25", "0.5", "0.75", "0.9")
 """Around one half, which episodic curiosity's authors have for both. The paper does not tell its grid."""
+
+FUTURES = (3, 5, 10, 20)
+STEPS = (1, 2, 3, 5)
+CHOSEN = 5
+"""The paper's searches on control: for n, for k, and the n that it chose. Each leaves the other one alone."""
 
 
 def tuned(task: str, rewards: Sequence[str]) -> tuple[Arm, ...]:
@@ -48,3 +53,22 @@ def curiosity(task: str) -> tuple[Arm, ...]:
         for beta in BETAS
         for threshold in THRESHOLDS
     )
+
+
+def imagined(tasks: Mapping[str, int]) -> tuple[Arm, ...]:
+    """GoBI on control tasks with every n and the paper's k, then with every k and the paper's n.
+
+    tasks:  the k that the paper chose on each.
+    """
+    return tuple(
+        Arm(cross(futures, steps), task, {"imagined_actions": futures, "steps": steps})
+        for task, chosen in tasks.items()
+        for futures, steps in dict.fromkeys(
+            [*((futures, chosen) for futures in FUTURES), *((CHOSEN, steps) for steps in STEPS)]
+        )
+    )
+
+
+def cross(futures: int, steps: int) -> str:
+    """The arm's name."""
+    return f"n{futures}-k{steps}"

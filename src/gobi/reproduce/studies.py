@@ -1,7 +1,8 @@
-"""The studies by name: every MiniGrid figure of the paper, and controls that it lacks."""
+"""The studies by name: every figure of the paper that is trained, and controls that it lacks."""
 
 from __future__ import annotations
 
+from gobi.envs.dmc import TASKS as CONTROL_TASKS
 from gobi.reproduce import searches
 from gobi.reproduce.study import Study, crossed
 from gobi.rewards.registry import REWARDS
@@ -16,6 +17,15 @@ MAZE = "MiniGrid-ObstructedMaze-2Dlh-v0"
 NOISY = "gobi/MultiRoom-N7-S8-noisy-v0"
 MIDDLE = "gobi/ObstructedMaze-2Q-middle-v0"
 """The paper's 2Q starts in the middle room, as its code had it; Farama's id of that name starts elsewhere."""
+
+PENDULUM = "dmc/pendulum_swingup"
+HOPPER = "dmc/hopper_hop"
+WALKER = "dmc/walker_run_sparse"
+CHEETAH = "dmc/cheetah_run_sparse"
+
+FOUR = (PENDULUM, HOPPER, WALKER, CHEETAH)
+"""The paper's control tasks. It names the first three; that the fourth is the cheetah's is our guess, by the
+word locomotion. The study has the other candidate too, Cartpole Swingup Sparse."""
 
 TWELVE = tuple(MIDDLE if task == "MiniGrid-ObstructedMaze-2Q-v0" else task for task in SCHEDULES)
 
@@ -126,5 +136,19 @@ STUDIES: dict[str, Study] = {
         searches.curiosity(N7),
         seeds=2,
         axes=("beta", "threshold"),
+    ),
+    "dmc": Study(
+        "GoBI and the baselines on control tasks, from pixels",
+        "the figure of training curves on DeepMind Control",
+        crossed(
+            tuple(CONTROL_TASKS), {name: {"reward": name} for name in ("gobi", "re3", "icm", "rnd", "none")}
+        ),
+        seeds=5,
+    ),
+    "dmc-search": Study(
+        "how many random futures GoBI imagines on control tasks, and how many steps ahead",
+        "the searches for n and k, of which the paper tells the values and what came out best",
+        searches.imagined({PENDULUM: 3, HOPPER: 1}),
+        seeds=5,
     ),
 }

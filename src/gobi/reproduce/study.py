@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gobi.analysis.grouping import Peeks
+from gobi.envs.dmc import tasks as control
 from gobi.envs.minigrid import registry
 from gobi.errors import GobiError, unknown
 
@@ -49,7 +50,7 @@ class Arm:
     @property
     def folder(self) -> str:
         """Where its runs lie within the study's folder."""
-        return f"{registry.short(self.task)}/{self.name}"
+        return f"{short(self.task)}/{self.name}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Study:
 
     def only(self, tasks: Sequence[str], arms: Sequence[str], rewards: Sequence[str] = ()) -> Study:
         """The part of it on some tasks, with some of its arms or rewards; all where none are named."""
-        asked = [registry.find(task) for task in tasks]
+        asked = [find(task) for task in tasks]
         for task in asked:
             if task not in self.tasks:
                 raise GobiError(f"this study has no runs on {task}: it has {', '.join(self.tasks)}")
@@ -102,6 +103,16 @@ class Study:
         if not kept:
             raise GobiError("none of the study's runs is of all that: these tasks, these arms, these rewards")
         return dataclasses.replace(self, arms=kept)
+
+
+def find(task: str) -> str:
+    """The full id of a task, on a grid or of control."""
+    return control.find(task).id if control.is_control(task) else registry.find(task)
+
+
+def short(task: str) -> str:
+    """A task's id without what goes without saying, for folders and sentences."""
+    return control.short(task) if control.is_control(task) else registry.short(task)
 
 
 def crossed(tasks: Sequence[str], arms: Mapping[str, Mapping[str, Any]]) -> tuple[Arm, ...]:

@@ -6,11 +6,14 @@ import csv
 import io
 from collections.abc import Callable, Sequence
 
+from gobi.analysis import statistics
 from gobi.analysis.comparison import millions
 from gobi.analysis.scores import Scored
-from gobi.reproduce import measured
+from gobi.envs.dmc import is_control
+from gobi.reproduce import measured, published, returns
 from gobi.reproduce.evidence import Compared
 from gobi.reproduce.studies import PAPER_RATIO
+from gobi.reproduce.study import short
 from gobi.reproduce.verdicts import frames_span
 
 Row = list[str]
@@ -20,15 +23,21 @@ Column = tuple[str, Callable[[Compared, str], str]]
 def columns(study: str) -> list[Column]:
     """The columns of a study's table: a heading, and what stands below it for an arm of a comparison."""
     more = {"accuracy": ACCURACY, "wallclock": WALLCLOCK}.get(study, [])
-    return [*COMMON, *more]
+    return [*COMMON, *ON_GRIDS, *more]
 
 
 def rows(study: str, found: Sequence[Compared]) -> tuple[Row, list[Row]]:
-    """The table: its headings, and a line for each arm on each task."""
-    wanted = columns(study)
-    return [name for name, _ in wanted], [
-        [cell(one, arm) for _, cell in wanted] for one in found for arm in one.arms
-    ]
+    """The table: its headings, and a line for each arm on each task.
+
+    On control tasks RE3's own numbers follow where RE3 is one of the arms.
+    """
+    of_control = bool(found) and is_control(found[0].task.name)
+    wanted = [*COMMON, *ON_CONTROL] if of_control else columns(study)
+    lines = []
+    for one in found:
+        lines += [[cell(one, arm) for _, cell in wanted] for arm in one.arms]
+        lines += [_published(one, arm) for arm in one.arms if returns.beside_published(one, arm)]
+    return [name for name, _ in wanted], lines
 
 
 def to_csv(headings: Row, lines: Sequence[Row]) -> str:
@@ -55,6 +64,30 @@ def _number(statistic: str, digits: int = 3) -> Callable[[Compared, str], str]:
         return "-"
 
     return cell
+
+
+def _after(frames: int) -> Column:
+    def cell(found: Compared, arm: str) -> str:
+        seeds = returns.after(found[arm], frames)
+        if seeds is None:
+            return "-"
+        around = statistics.bootstrap([seeds], statistics.mean)
+        return f"{seeds.mean():.0f}{f' ({around[0]:.0f} to {around[1]:.0f})' if around else ''}"
+
+    return f"at {millions(frames)}", cell
+
+
+def _published(found: Compared, arm: str) -> Row:
+    """RE3's own numbers, in the columns of control tasks."""
+    known = published.RE3[found.task.name]
+    at = [f"{mean} ± {spread}" for mean, spread in (known.at[frames] for frames in published.FRAMES)]
+    overall = "{} ± {}".format(*known.overall)
+    name = f"{found[arm].group.method.label}, its authors' own"
+    end = known.at[published.FRAMES[-1]]
+    return [
+        short(found.task.name), name, str(published.SEEDS), millions(published.FRAMES[-1]), *at,
+        f"{end[0]} ± {end[1]}", overall,
+    ]  # fmt: skip
 
 
 def _solved(one: Scored) -> str:
@@ -84,12 +117,20 @@ COMMON: list[Column] = [
     ("arm", lambda found, arm: found[arm].group.method.label),
     ("seeds", lambda found, arm: str(len(found[arm].final))),
     ("frames", lambda found, arm: millions(found.task.horizon)),
+]
+ON_GRIDS: list[Column] = [
     ("threshold", lambda found, arm: f"{found.task.threshold:.3f}" if found.task.threshold else "-"),
     ("solved", lambda found, arm: _solved(found[arm])),
     ("frames to it", lambda found, arm: frames_span(found[arm]) or "-"),
     ("return at the end", _number("final")),
     ("area", _number("area")),
 ]
+ON_CONTROL: list[Column] = [
+    *(_after(frames) for frames in published.FRAMES),
+    ("at the end", _number("final", 0)),
+    ("over all frames", _number("area", 0)),
+]
+"""Returns: where no best one is known there is no threshold either."""
 ACCURACY: list[Column] = [
     ("exact before", lambda found, arm: _exact(measured.exact_before(found[arm].group.runs[0]))),
     (

@@ -11,12 +11,17 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from gobi.training.control.recipe import ControlRecipe
 from gobi.training.folder import Run
+from gobi.training.recipe import Recipe
 
 H200 = {1: 152_743, 4: 307_953, 16: 434_341}
 """Steps per second of so many agents together, with GoBI and the paper's network: see docs/speed.md."""
 TWO_CORES = 3_300.0
 """Of all agents together, with GoBI and the compact network on two CPU cores: `gobi train` without a task."""
+CONTROL = {("cpu", "state"): 46.0, ("cpu", "pixels"): 0.07}
+"""The same on control tasks, by the kind of device and what agents see. Measured on two busy cores: RE3 over
+60,000 frames from the state; RAD from pixels, an update of which takes them half a minute."""
 COMPILING = 30.0
 """Seconds until a pack makes its first step."""
 
@@ -52,9 +57,17 @@ def earlier(folder: Path) -> list[Earlier]:
     return found
 
 
-def seconds(packs: Sequence[Sequence[Run]], known: Sequence[Earlier]) -> float:
-    """How long packs should take one after the other, compiling included, what they have done taken off."""
-    return math.fsum(COMPILING + _frames(pack) / _speed(pack, known) for pack in packs)
+def seconds(packs: Sequence[Sequence[Run]], known: Sequence[Earlier]) -> float | None:
+    """How long packs should take one after the other, compiling included, what they have done taken off.
+
+    None if nothing like one of them was ever measured.
+    """
+    speeds = [_speed(pack, known) for pack in packs]
+    if None in speeds:
+        return None
+    return math.fsum(
+        COMPILING + _frames(pack) / speed for pack, speed in zip(packs, speeds, strict=True) if speed
+    )
 
 
 def source(packs: Sequence[Sequence[Run]], known: Sequence[Earlier]) -> str:
@@ -62,6 +75,8 @@ def source(packs: Sequence[Sequence[Run]], known: Sequence[Earlier]) -> str:
     device = jax.devices()[0].device_kind
     if all(_alike(pack, known) for pack in packs):
         return f"as fast as earlier runs on this device ({device})"
+    if any(_speed(pack, known) is None for pack in packs):
+        return f"nothing like it has been trained on this device ({device}) yet"
     elsewhere = "two CPU cores" if jax.default_backend() == "cpu" else "one H200"
     return f"as fast as on {elsewhere}; nothing like it has been trained on this device ({device}) yet"
 
@@ -71,18 +86,20 @@ def _frames(pack: Sequence[Run]) -> int:
     left = 0
     for folder, plan in pack:
         names = [path.name for path in folder.checkpoints.glob("*") if path.name.isdecimal()]
-        whole = plan.recipe.updates * plan.recipe.frames_per_update
-        left += (whole - max(map(int, names), default=0)) * len(plan.seeds)
+        left += (plan.recipe.all_frames - max(map(int, names), default=0)) * len(plan.seeds)
     return left
 
 
-def _speed(pack: Sequence[Run], known: Sequence[Earlier]) -> float:
+def _speed(pack: Sequence[Run], known: Sequence[Earlier]) -> float | None:
     agents = sum(len(plan.seeds) for _, plan in pack)
     alike = _alike(pack, known)
     if alike:
         apart = [abs(math.log(one.agents / agents)) for one in alike]
         nearest = [one for one, far in zip(alike, apart, strict=True) if far == min(apart)]
         return float(np.median([one.steps_per_second for one in nearest]))
+    recipe = pack[0][1].recipe
+    if isinstance(recipe, ControlRecipe):
+        return CONTROL.get((jax.default_backend(), recipe.observations))
     if jax.default_backend() == "cpu":
         return TWO_CORES
     return float(np.interp(math.log(agents), [math.log(n) for n in H200], list(H200.values())))
@@ -91,5 +108,12 @@ def _speed(pack: Sequence[Run], known: Sequence[Earlier]) -> float:
 def _alike(pack: Sequence[Run], known: Sequence[Earlier]) -> list[Earlier]:
     """Earlier runs with the same network, of the same reward if there are any."""
     recipe = pack[0][1].recipe
-    network = [one for one in known if one.network == recipe.network]
+    network = [one for one in known if one.network == network_of(recipe)]
     return [one for one in network if one.reward == recipe.reward] or network
+
+
+def network_of(recipe: Recipe | ControlRecipe) -> str:
+    """What a run's card calls its network."""
+    if isinstance(recipe, Recipe):
+        return recipe.network
+    return f"{'rad' if recipe.observations == 'pixels' else 'sac'} {recipe.hidden}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from workers_here import Here
 
 from gobi.errors import GobiError
 from gobi.training import checkpoints, metrics, run
-from gobi.training.control import assembly, loop, recipes, seat
+from gobi.training.control import assembly, evaluation, loop, recipes, seat
 from gobi.training.control import trained as control_trained
 from gobi.training.control.evaluation import Evaluator, seeds_of
 from gobi.training.control.recipe import ControlRecipe
@@ -231,7 +230,7 @@ def test_the_total_reward_is_the_task_s_and_the_decayed_bonus(whole, plan):
 @pytest.mark.parametrize("cores", [1, 2])
 def test_an_evaluation_does_not_depend_on_how_many_play_it(plan, whole, monkeypatch, cores):
     """The last of the run above, by hand: its numbers are in the last row."""
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cores))
+    monkeypatch.setattr(evaluation, "cores", lambda: cores)
     agents = control_trained.load(whole.path, (4,))
     program = seat.program(plan.recipe, assembly.worker(plan.recipe, 0).spec)
     learner = checkpoints.load(agents.source, program.shapes().learner, within="['seats'][1].learner")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +14,7 @@ from gobi.worlds.rssm import RSSM, Sizes, shrink
 
 # Here the computing counts, not the compiling, for which the tests' own level is best.
 QUICK = {"xla_backend_optimization_level": 2}
-SIZES = Sizes(depth=4, deterministic=32, stochastic=8, hidden=32)
+SIZES = Sizes(depth=4, deterministic=32, stochastic=4, hidden=32)
 
 
 def error(one, other) -> float:
@@ -55,18 +57,18 @@ def test_it_reconstructs_a_recorded_episode(started):
     from gobi.envs.dmc import Control
 
     environment = Control("dmc/walker_run_sparse", seed=0)
-    actions = np.random.default_rng(0).choice([-1.0, 1.0], (12, 6)).astype(np.float32)
+    actions = np.random.default_rng(0).choice([-1.0, 1.0], (8, 6)).astype(np.float32)
     actions[0] = 0
     seen = [environment.reset(), *(environment.step(action).observation for action in actions[1:])]
     frames, actions = jnp.asarray(np.stack(seen))[None], jnp.asarray(actions)[None]
 
-    world = RSSM(sizes=SIZES, learning_rate=1e-2)
+    world = RSSM(sizes=dataclasses.replace(SIZES, stochastic=8), learning_rate=1e-2)
     ws = started(world, environment.spec)
     learn, errors = jax.jit(world.learn, compiler_options=QUICK), []
-    for step in range(300):
+    for step in range(500):
         ws, measures = learn(ws, jax.random.key(step), frames, actions)
         errors.append(float(measures["world/pixel_error"]) ** 2)
     small = shrink(frames[0])
     spread = error(small, jnp.mean(small, axis=0))
     assert errors[0] > 5 * spread
-    assert np.mean(errors[-10:]) < 0.5 * spread
+    assert np.mean(errors[-10:]) < 0.4 * spread

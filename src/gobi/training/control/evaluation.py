@@ -45,7 +45,7 @@ class Evaluator:
 
     def play(self, learner: Learner, seeds: Sequence[int]) -> Played:
         """An episode of each seed."""
-        self._start(min(len(seeds), self.lanes, len(os.sched_getaffinity(0))))
+        self._start(min(len(seeds), self.lanes, cores()))
         played = [
             self._round(learner, seeds[first : first + len(self.workers)])
             for first in range(0, len(seeds), len(self.workers))
@@ -92,6 +92,12 @@ class Evaluator:
 
     def _shown(self) -> tuple[int, ...]:
         return (self.recipe.stack,) if self.program.spec.observation_dtype == "uint8" else ()
+
+
+def cores() -> int:
+    """How many processes can work at once."""
+    # Not all systems can tell which of the machine's cores are ours.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def seeds_of(seed: int, number: int, episodes: int) -> list[int]:
