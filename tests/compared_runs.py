@@ -45,8 +45,9 @@ def make_run(
     file.close()
     made = kind_of(task)(task, recipe, int(frames), reward=reward, **(settings or {}))  # pyright: ignore
     (folder / "recipe.json").write_text(made.to_json())
+    best = None if task.startswith("dmc/") else 0.68
     described = {
-        "task": task, "task_version": "", "best_return": None if task.startswith("dmc/") else 0.68, "reward": reward, "recipe": recipe,
+        "task": task, "task_version": "", "best_return": best, "reward": reward, "recipe": recipe,
         "recipe_digest": made.digest, "world": world, "seeds": seeds, "frames": int(frames),
         "pretraining_frames": pretraining, "privileged": ["panorama"], "device": "cpu",
         "finished": "2030-01-01", "command": "gobi train <b>&", "versions": {"jax": "0.10"},

@@ -331,3 +331,36 @@ def test_a_run_that_looked_around_and_does_not_say_how_often_is_refused_if_that_
     assert compare([tmp_path]).tasks[N7].horizon == 8.1e6
     with pytest.raises(GobiError, match="its card does not tell how often"):
         compare([tmp_path], peeks="counted")
+
+
+# Control tasks
+
+
+def test_sparse_control_tasks_begin_at_nothing_and_dense_ones_at_their_first_evaluation(tmp_path):
+    for task in ("dmc/hopper_hop", "dmc/walker_run"):
+        make_run(tmp_path / task, task=task, frames=4e5, solved_at=(1e3,) * 4, plateau=100.0)
+    sparse, dense = compare([tmp_path]).groups
+    assert (sparse.task, dense.task) == ("dmc/hopper_hop", "dmc/walker_run")
+    assert (sparse.curves[0].frames[0], sparse.curves[0].values[0]) == (0.0, 0.0)
+    assert (dense.curves[0].frames[0], dense.curves[0].values[0]) == (1e4, 100.0)
+
+
+def test_on_control_tasks_nothing_is_solved_and_learning_rates_do_not_fall(tmp_path):
+    for reward, frames in (("re3", 4e5), ("none", 2e5)):
+        make_run(tmp_path / reward, task="dmc/hopper_hop", reward=reward, frames=frames)
+    found = compare([tmp_path])
+    assert not {row.statistic for row in found.rows} & {"solved", "success", "frames_mean"}
+    told = " ".join(notes(found))
+    assert "nobody knows the best return" in told
+    assert "learning rates" not in told
+    assert found.tasks["dmc/hopper_hop"].horizon == 2e5
+
+
+def test_how_often_a_run_was_evaluated_makes_no_other_method_and_k_does(tmp_path):
+    for seed, settings in enumerate(({}, {"evaluate_every": 500}, {"steps": 2})):
+        make_run(tmp_path / str(seed), task="dmc/hopper_hop", seeds=(seed,), frames=4e5, settings=settings)
+    found = compare([tmp_path])
+    assert labels(found) == ["gobi steps=1", "gobi steps=2"]
+    assert [len(one.curves) for one in found.groups] == [2, 1]
+    # A control run has no fields of a grid's recipe.
+    assert "unroll" not in (found.groups[0].runs[0].settings or {})

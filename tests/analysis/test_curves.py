@@ -185,6 +185,19 @@ def test_a_picture_is_replaced_only_if_told_to(tmp_path):
     assert out.stat().st_mtime_ns > before
 
 
+def test_short_axes_are_in_thousands_and_control_runs_show_their_return_while_training(tmp_path):
+    file = MetricsFile(tmp_path / "metrics.csv", ("seed", "frames", "return", "success", "training_return"))
+    for frames in (1000, 2000):
+        file.append({"seed": np.arange(1), "frames": frames, "return": 5.0, "training_return": 4.0})
+    file.close()
+    (tmp_path / "card.json").write_text(json.dumps({"task": "dmc/hopper_hop"}))
+    runs = curves.find([tmp_path])
+    figure = curves.draw(runs, curves.usual_panels(runs), "none", False, "")
+    assert [axis.get_ylabel() for axis in figure.axes] == ["return", "return while training"]
+    assert {axis.get_xlabel() for axis in figure.axes} == {"thousand frames"}
+    assert figure.axes[0].lines[0].get_xdata().tolist() == [1.0, 2.0]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -37,7 +37,7 @@ def test_the_arm_with_the_larger_mean_return_over_all_frames_is_ahead_and_number
     area = found[GOBI].area.mean()
     assert area == pytest.approx(230 * (1 - 0.6e5 / 2 / 5e5), abs=1)
     assert f"mean return over 500k frames: gobi {area:.0f} [" in verdict.because
-    assert "; at 50k 190 and 34; at 100k 230 and 69;" in verdict.because
+    assert "; at 50k 182 and 34; at 100k 230 and 68;" in verdict.because
     assert verdict.because.endswith("; at 500k 230 and 230 (hopper_hop)")
     assert returns.ahead(found, RE3, GOBI).outcome == "not held"
 
@@ -147,6 +147,8 @@ def test_the_claim_on_four_tasks_is_told_briefly(tmp_path):
     verdict = judged("control", tmp_path)
     assert verdict.outcome == "undecided"
     assert verdict.because == "re3: ahead on hopper_hop, 3 tasks not run; icm: not run; rnd: not run"
+    two(tmp_path, SOON, LATE, plateau=100.0)
+    assert judged("control", tmp_path).because.startswith("re3: open on hopper_hop, 3 tasks not run")
 
 
 def test_searches_on_two_tasks_may_refute_a_claim_on_four_and_cannot_settle_it(tmp_path):
@@ -161,7 +163,7 @@ def test_searches_on_two_tasks_may_refute_a_claim_on_four_and_cannot_settle_it(t
     assert judged("control-steps", tmp_path).outcome == "not held"
 
 
-def test_a_control_study_ends_in_returns_at_several_frames_with_res_own_beside(tmp_path):
+def test_a_control_study_ends_in_returns_at_several_frames_with_re3s_own_beside(tmp_path):
     two(tmp_path, SOON, LATE, plateau=225.0)
     found, compared = ending.conclude("dmc", Evidence(gather([tmp_path])))
     files, _ = ending.write("dmc", found, compared, tmp_path / "out")
@@ -180,8 +182,8 @@ def test_the_published_numbers_are_whole():
     assert len(published.RE3) == 5
     for known in published.RE3.values():
         assert tuple(known.at) == published.FRAMES
-        # A learning curve that goes up lies about its mean at half of its length or later.
-        assert known.at[50_000][0] <= known.overall[0] <= known.at[500_000][0]
+        # What is learned stays: a mean over the run that is above its end would be a slip of the pen.
+        assert known.overall[0] < known.at[500_000][0]
 
 
 def test_the_page_of_claims_has_the_commands(tmp_path):

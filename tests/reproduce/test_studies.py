@@ -41,7 +41,8 @@ def test_runs_on_one_task_differ(name):
 
 def test_the_control_study_has_five_tasks_five_rewards_and_five_seeds():
     study = STUDIES["dmc"]
-    tasks = "pendulum_swingup hopper_hop walker_run_sparse cheetah_run_sparse cartpole_swingup_sparse".split()
+    tasks = ["pendulum_swingup", "hopper_hop"]
+    tasks += ["walker_run_sparse", "cheetah_run_sparse", "cartpole_swingup_sparse"]
     rewards = ["gobi", "re3", "icm", "rnd", "none"]
     assert [arm.folder for arm in study.arms] == [f"{task}/{reward}" for task in tasks for reward in rewards]
     assert study.seeds == 5

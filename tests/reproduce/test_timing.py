@@ -10,6 +10,7 @@ import pytest
 
 from gobi.reproduce import timing
 from gobi.training import recipes
+from gobi.training.control import recipes as control
 from gobi.training.folder import Folder, Plan, Run
 
 TASK = "MiniGrid-DoorKey-5x5-v0"
@@ -35,7 +36,9 @@ def card(folder: Path, seconds: float, seeds: int = 2, **changes) -> None:
 
 
 def guess(place: Path, pack: list[Run]) -> float:
-    return timing.seconds([pack], timing.earlier(place)) - timing.COMPILING
+    seconds = timing.seconds([pack], timing.earlier(place))
+    assert seconds is not None
+    return seconds - timing.COMPILING
 
 
 def test_earlier_runs_on_this_device_tell_how_fast_it_is(tmp_path):
@@ -72,3 +75,25 @@ def test_what_is_done_takes_no_time(tmp_path):
     whole = guess(tmp_path, [one])
     (one[0].checkpoints / f"{FRAMES // 2:012d}").mkdir(parents=True)
     assert guess(tmp_path, [one]) == pytest.approx(whole / 2)
+
+
+def on_control(folder: Path, **changes) -> list[Run]:
+    return [(Folder(folder), Plan(control.recipe("hopper_hop", frames=FRAMES, **changes), (0, 1)))]
+
+
+def test_control_runs_are_judged_by_control_runs_that_see_alike(tmp_path):
+    card(tmp_path / "state", seconds=1.0, network="sac 256", reward="re3")
+    card(tmp_path / "pixels", seconds=10.0, network="rad 1024", reward="re3")
+    assert guess(tmp_path, on_control(tmp_path / "new")) == pytest.approx(2 * FRAMES / 200)
+    seen = on_control(tmp_path / "new", observations="state")
+    assert guess(tmp_path, seen) == pytest.approx(2 * FRAMES / 2000)
+
+
+def test_without_any_it_is_two_cores_that_tell_and_where_nothing_was_measured_nobody_knows(
+    tmp_path, monkeypatch
+):
+    pack = on_control(tmp_path / "new", observations="state")
+    assert guess(tmp_path, pack) == pytest.approx(2 * FRAMES / timing.CONTROL["cpu", "state"])
+    monkeypatch.setattr(jax, "default_backend", lambda: "abacus")
+    assert timing.seconds([pack], []) is None
+    assert timing.source([pack], []).startswith("nothing like it has been trained on this device")

@@ -97,7 +97,7 @@ def test_learning_nothing_and_growing_nothing_is_the_default(play):
 
 def test_a_replayed_bonus_is_the_one_that_was_stored():
     stored = jnp.arange(4.0)
-    assert Nothing().at_sampling((), jax.random.key(0), stored, batch=None) [1] is stored
+    assert Nothing().at_sampling((), jax.random.key(0), stored, batch=None)[1] is stored
 
 
 def test_the_world_of_reachability_learns_through_it(play):

@@ -7,8 +7,8 @@ import numpy as np
 from gobi.analysis import control_panel as panel
 from gobi.analysis.control_bonus import Bonus, bonus
 from gobi.analysis.control_episode import Episode, episode
+from gobi.analysis.pictures import Frame
 from gobi.envs.dmc.tasks import short
-from gobi.envs.minigrid.render import Frame
 
 __all__ = ["Bonus", "Episode", "bonus", "episode", "frames"]
 

@@ -127,7 +127,7 @@ class Panel:
         if self.bonuses is not None:
             draw.line((LEFT, floor, LEFT + WIDTH - 1, floor), fill=LINES)
             tallest = max(float(self.bonuses.max(initial=0)), 1e-9)
-            for step in range(moment.step):
+            for step in np.flatnonzero(self.bonuses[: moment.step]):
                 x, top = float(across[step + 1]), bottom - self.bonuses[step] / tallest * (BARS_HEIGHT - 4)
                 draw.line((x, bottom - 1, x, float(top)), fill=NEW, width=1)
         value = self.values[moment.step]

@@ -100,7 +100,7 @@ def plot(
     paths: Sequence[Path],
     out: Path,
     *,
-    panels: Sequence[str] = (),
+    panels: Sequence[str] | None = None,
     band: Band = "range",
     count_pretraining: bool = False,
     title: str = "",
@@ -116,7 +116,7 @@ def plot(
     """
     check_output(out)
     runs = find(paths)
-    panels = panels or usual_panels(runs)
+    panels = usual_panels(runs) if panels is None else panels
     for name in panels:
         for run in runs:
             if name not in run.columns:

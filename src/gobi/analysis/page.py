@@ -15,6 +15,7 @@ from gobi.analysis.drawing import DARK, LIGHT, label, letter, svg, swatch
 from gobi.analysis.grouping import Method
 from gobi.analysis.meanings import COLUMNS, EXPLAINED
 from gobi.analysis.scores import Row
+from gobi.envs.dmc import is_control
 from gobi.envs.minigrid.registry import bare
 
 PEEKS = {
@@ -93,8 +94,9 @@ def _preface(comparison: Comparison) -> list[str]:
         f"{runs} run{'s' * (runs > 1)}, {seeds} seed{'s' * (seeds > 1)}; "
         f"compared: {label(comparison.metric)}. "
         f"Intervals: 95 %, {statistics.RESAMPLES:,} resamples drawn with seed {comparison.seed}. "
-        f"Pre-training counts as frames. {PEEKS[comparison.peeks]}"
     )
+    if not all(map(is_control, comparison.tasks)):
+        about += f"Pre-training counts as frames. {PEEKS[comparison.peeks]}"
     links = [("methods", "Methods"), ("curves", "Learning curves")]
     links += [("all", "All tasks")] * (len(comparison.common) > 1)
     links += [("pairs", "Method against method")] * (len(comparison.methods) > 1)
@@ -131,7 +133,7 @@ def _methods(comparison: Comparison) -> list[str]:
         rows.append(f"<tr>{_named(number, method)}{''.join(cells)}</tr>")
     about = (
         "Runs count as one method if they have the same reward, recipe and world and, on each task, the same "
-        "settings; room for levels and codes, and snapshots, do not matter."
+        "settings; room for levels and codes, snapshots, and how often a run is evaluated do not matter."
     )
     return [f'<h2 id="methods">Methods</h2><p class="quiet">{about}</p>', _table(headings, rows)]
 

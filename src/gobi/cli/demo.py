@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float32, Int32, Key, UInt8
 
 import gobi
+from gobi.analysis import pictures
 from gobi.cli.arguments import TaskName, at_least, check_seed
 from gobi.cli.output import new_folder, progress_bar
 from gobi.cli.play import follow, numbered_level
@@ -178,12 +179,12 @@ def _pictures(env: MiniGrid, seed: int, folder: Path) -> list[Path]:
     """Draws the seed's first level, and the way through it if there is one."""
     start = numbered_level(env, seed, 0)
     picture, film = folder / "level.png", folder / "episode.gif"
-    render.save(picture, [render.frame(env, start)])
+    pictures.save(picture, [render.frame(env, start)])
     plan = solver.solve(start)
     if plan is None:
         say("level 0 cannot be solved: no film of its solution")
         return [picture]
     episode = follow(env, start, plan)
-    render.save(film, render.episode(env, start, episode.actions))
+    pictures.save(film, render.episode(env, start, episode.actions))
     say(f"level 0 by the scripted solver: {episode}")
     return [picture, film]

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32
 
 import gobi
+from gobi.analysis import pictures
 from gobi.cli.arguments import Switch, TaskName, at_least, check_seed
 from gobi.cli.terminal import say
 from gobi.envs.minigrid import MiniGrid, State, numbered_levels, policies, render, solver
@@ -49,7 +50,7 @@ def play(
     at_least("--level", level, 0)
     at_least("--max-frames", max_frames, 1)
     check_seed(seed)
-    render.check_output(out, fps)
+    pictures.check_output(out, fps)
     require("minigrid", extra="minigrid")
     if out.exists() and not overwrite:
         raise GobiError(f"{out} is there already: give another name, or --overwrite")
@@ -63,7 +64,7 @@ def play(
         episode = follow(env, start, plan[:limit])
     else:
         episode = act(env, start, policies.biased if policy == "biased" else policies.uniform, seed, limit)
-    render.save(out, render.episode(env, start, episode.actions), fps)
+    pictures.save(out, render.episode(env, start, episode.actions), fps)
 
     cut = "" if episode.over else f"; the film stops at --max-frames {max_frames}"
     say(f"{env.spec.id}, level {level} of seed {seed}, {policy} policy: {episode}{cut}")

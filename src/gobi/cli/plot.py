@@ -18,7 +18,7 @@ def plot(
     /,
     *,
     out: Path = Path("curves.png"),
-    panels: tuple[str, ...] = (),
+    panels: tuple[str, ...] | None = None,
     band: Literal["range", "interval", "none"] = "range",
     pretraining: Switch = False,
     title: str = "",

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from gobi.analysis import control_film, film
+from gobi.analysis import control_film, film, pictures
 from gobi.cli.arguments import RunFolder, Switch, at_least
 from gobi.cli.output import progress_bar
 from gobi.cli.terminal import say
 from gobi.envs.dmc import rendering
-from gobi.envs.minigrid import render
 from gobi.errors import GobiError, require
 from gobi.training import run, trained
 from gobi.training.control import trained as control
@@ -48,38 +47,40 @@ def watch(
     at_least("--max-frames", max_frames, 1)
     on_control = isinstance(run.planned(run.Folder(folder)).recipe, ControlRecipe)
     out = out or folder / "episode.gif"
-    render.check_output(out, fps)
+    pictures.check_output(out, fps)
     if out.exists() and not overwrite:
         raise GobiError(f"{out} is there already: give another --out, or --overwrite")
     if on_control:
+        # A sheet shows no more, and drawing the others would take its time.
+        most = min(max_frames, pictures.SHEET) if out.suffix.lower() == ".png" else max_frames
         agent = control.load(folder, () if seed is None else (seed,), checkpoint)
-        pictures = _control(agent, level, greedy, _room(out, max_frames))
+        shown = _control(agent, level, greedy, most)
     else:
         agents = trained.load(folder, seed, checkpoint)
-        pictures = _grid(agents, folder, level, greedy, max_frames)
-    render.save(out, pictures, fps)
+        shown = _grid(agents, folder, level, greedy, max_frames)
+    pictures.save(out, shown, fps)
     say(f"wrote {out} ({out.stat().st_size / 1000:.0f} kB)")
 
 
 def _grid(
     agents: trained.Trained, folder: Path, level: int, greedy: bool, max_frames: int
-) -> list[render.Frame]:
+) -> list[pictures.Frame]:
     """The pictures of an episode on a grid."""
     require("minigrid", extra="minigrid")
     seed = agents.seeds[0]
     played = film.episode(agents, seed, level, greedy)
     told = film.bonus(agents, folder, seed, played)
-    pictures = film.frames(agents, level, played, told, max_frames)
-    cut = "" if len(pictures) > len(played.actions) else f"; the film stops at --max-frames {max_frames}"
+    shown = film.frames(agents, level, played, told, max_frames)
+    cut = "" if len(shown) > len(played.actions) else f"; the film stops at --max-frames {max_frames}"
     _say_whose(agents, greedy)
     say(f"new level {level} (of seed {agents.level_seed}): {played}{cut}")
     _say_bonus(agents.recipe.reward, told.paid)
     if told.imagination is not None:
         say(f"memory: {told.imagination.sizes[-1]} seen or imagined views at the end")
-    return pictures
+    return shown
 
 
-def _control(agents: control.ControlTrained, level: int, greedy: bool, most: int) -> list[render.Frame]:
+def _control(agents: control.ControlTrained, level: int, greedy: bool, most: int) -> list[pictures.Frame]:
     """The pictures of an episode on a control task."""
     require("dm_control", extra="dmc")
     # Pictures are wanted of agents that see the state, too.
@@ -93,23 +94,14 @@ def _control(agents: control.ControlTrained, level: int, greedy: bool, most: int
 
         played = control_film.episode(agents, seed, level, greedy, most, tell)
     told = control_film.bonus(agents, seed, played)
-    pictures = control_film.frames(level, played, told)
-    part = "" if len(pictures) > len(played.actions) else f"; pictures of {len(pictures)} of its states"
+    shown = control_film.frames(level, played, told)
+    part = "" if len(shown) > len(played.actions) else f"; pictures of {len(shown)} of its states"
     _say_whose(agents, greedy)
     say(f"new episode {level} (of seed {agents.episode_seed}): {played}{part}")
     _say_bonus(agents.recipe.reward, told.paid)
     if told.imagination is not None:
         say(f"memory: {told.imagination.sizes[-1]} codes of seen or imagined frames at the end")
-    return pictures
-
-
-def _room(out: Path, max_frames: int) -> int:
-    """How many pictures the file can show; drawing those of control takes time."""
-    return (
-        min(max_frames, render.SHEET_COLUMNS * render.SHEET_ROWS)
-        if out.suffix.lower() == ".png"
-        else max_frames
-    )
+    return shown
 
 
 def _say_whose(agents: trained.Trained | control.ControlTrained, greedy: bool) -> None:

@@ -21,7 +21,7 @@ Exact = Callable[[Run, int], float | None]
 """How exactly the world of a run and a seed predicts."""
 
 ACROSS = 4
-"""Panels in a row."""
+"""Panels in a row, at most."""
 LETTERS = 10
 """Of a title, to an inch."""
 LEAST_RETURN = 10.0
@@ -35,8 +35,9 @@ def curves(title: str, found: Sequence[Compared]) -> bytes:
     On control tasks RE3's own numbers are points, where RE3 is one of the arms.
     """
     arms = list(dict.fromkeys(_label(one, arm) for one in found for arm in one.arms))
-    across = min(ACROSS, len(found))
-    figure, axes = _figure(math.ceil(len(found) / across), across, len(arms))
+    down = math.ceil(len(found) / ACROSS)
+    across = math.ceil(len(found) / down)
+    figure, axes = _figure(down, across, len(arms))
     for axis, one in zip(axes, found, strict=False):
         for arm, scored in one.arms.items():
             _draw_curve(axis, scored, arms.index(_label(one, arm)))

@@ -49,16 +49,12 @@ def sooner(tasks: Sequence[str], first: str, *others: str) -> Judge:
 
 def ahead(tasks: Sequence[str], first: str, *others: str) -> Judge:
     """One arm has a larger mean return over all frames than each of the others, on each of the tasks."""
-    return each(*(pair(returns.ahead, task, first, other) for task in tasks for other in others))
+    return each(*(pair(_ahead, task, first, other) for task in tasks for other in others))
 
 
-def ahead_of_re3(tasks: Sequence[str], arm: str, re3: str) -> Judge:
-    """The same against RE3, whose authors' own numbers are told beside."""
-
-    def judge(found: Compared, first: str, second: str) -> Verdict:
-        return returns.anchored(found, second, returns.ahead(found, first, second))
-
-    return each(*(pair(judge, task, arm, re3) for task in tasks))
+def _ahead(found: Compared, first: str, second: str) -> Verdict:
+    """Where the other is RE3, its authors' own numbers are told beside."""
+    return returns.anchored(found, second, returns.ahead(found, first, second))
 
 
 def as_good(task: str, arm: str, *others: str) -> Judge:
@@ -121,7 +117,7 @@ def sooner_than_all(tasks: Sequence[str], first: str, others: Sequence[str]) -> 
 
 def ahead_of_all(tasks: Sequence[str], first: str, others: Sequence[str]) -> Judge:
     """The same as `ahead`, as briefly."""
-    return _than_all(returns.ahead, AHEAD, tasks, first, others)
+    return _than_all(_ahead, AHEAD, tasks, first, others)
 
 
 def _than_all(

@@ -1,20 +1,15 @@
-"""Pictures are Farama's own, and files hold what was drawn."""
+"""Pictures are Farama's own."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
-import imageio_ffmpeg
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from PIL import Image
 
 import gobi
+from gobi.analysis import pictures
 from gobi.envs.minigrid import oracle, policies, render, rules
-from gobi.errors import GobiError, MissingExtra
 
 TO_THE_GOAL = [rules.FORWARD, rules.FORWARD, rules.RIGHT, rules.FORWARD, rules.FORWARD]
 
@@ -24,11 +19,6 @@ def film(name, actions):
     env = gobi.make(name)
     start = jax.tree.map(lambda array: jnp.asarray(array[0]), oracle.farama_levels(env, seed=0, count=1))
     return render.episode(env, start, actions)
-
-
-@pytest.fixture(scope="module")
-def short_film():
-    return film("MiniGrid-Empty-5x5-v0", TO_THE_GOAL)
 
 
 @pytest.mark.parametrize(
@@ -70,17 +60,6 @@ def test_pictures_are_of_a_handy_size(name):
     assert 150 <= render.tile_size_for(env) * max(env.generator.size) <= render.PICTURE_SIDE
 
 
-def test_a_gif_holds_the_frames_pixel_by_pixel(short_film, tmp_path):
-    path = tmp_path / "new" / "folder" / "film.gif"
-    render.save(path, short_film, fps=20)
-    with Image.open(path) as gif:
-        assert gif.n_frames == len(short_film)
-        assert gif.info["duration"] == 50
-        for number, expected in enumerate(short_film):
-            gif.seek(number)
-            np.testing.assert_array_equal(np.asarray(gif.convert("RGB")), expected)
-
-
 def test_a_gif_of_a_hundred_frames_of_a_large_grid_is_small(tmp_path):
     env = gobi.make("MiniGrid-MultiRoom-N6-v0")
     start = jax.tree.map(lambda array: jnp.asarray(array[0]), oracle.farama_levels(env, seed=0, count=1))
@@ -93,66 +72,5 @@ def test_a_gif_of_a_hundred_frames_of_a_large_grid_is_small(tmp_path):
     frames = render.episode(env, start, np.asarray(actions).tolist())
     assert len(frames) == 100
     path = tmp_path / "film.gif"
-    render.save(path, frames)
+    pictures.save(path, frames)
     assert path.stat().st_size < 1_000_000
-
-
-@pytest.mark.parametrize("side", [160, 155])
-def test_an_mp4_plays_the_frames(short_film, tmp_path, side):
-    frames = [np.ascontiguousarray(one[:side, :side]) for one in short_film]
-    path = tmp_path / "film.mp4"
-    render.save(path, frames)
-    decode = [imageio_ffmpeg.get_ffmpeg_exe(), "-loglevel", "error", "-i", str(path), "-f", "rawvideo"]
-    raw = subprocess.run([*decode, "-pix_fmt", "rgb24", "-"], capture_output=True, check=True).stdout
-    even = side + side % 2
-    shown = np.frombuffer(raw, np.uint8).reshape(len(frames), even, even, 3)
-    errors = np.abs(shown[:, :side, :side].astype(int) - np.stack(frames))
-    assert errors.mean() < 4
-
-
-def test_a_png_of_one_frame_is_that_frame(short_film, tmp_path):
-    render.save(tmp_path / "one.PNG", short_film[:1])
-    with Image.open(tmp_path / "one.PNG") as picture:
-        np.testing.assert_array_equal(np.asarray(picture), short_film[0])
-
-
-def test_a_png_of_many_frames_shows_twelve_from_first_to_last(tmp_path):
-    frames = [np.full((10, 20, 3), shade, np.uint8) for shade in range(40)]
-    render.save(tmp_path / "many.png", frames)
-    with Image.open(tmp_path / "many.png") as picture:
-        sheet = np.asarray(picture)
-    assert sheet.shape == (3 * 10 + 2 * render.SHEET_GAP, 4 * 20 + 3 * render.SHEET_GAP, 3)
-    shades = [sheet[down, across, 0] for down in (0, 18, 36) for across in (0, 28, 56, 84)]
-    assert shades == sorted(shades)
-    assert (shades[0], shades[-1], len(set(shades))) == (0, 39, 12)
-
-
-@pytest.mark.parametrize("name", ["film.avi", "film", "film.gif.zip"])
-def test_an_unknown_suffix_is_refused_and_the_known_ones_named(short_film, tmp_path, name):
-    with pytest.raises(GobiError, match=r"\.gif, \.mp4, \.png"):
-        render.save(tmp_path / name, short_film)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("fps", [0, -3, 51])
-def test_a_film_cannot_be_shown_at_an_impossible_speed(short_film, tmp_path, fps):
-    with pytest.raises(GobiError, match="frames per second"):
-        render.save(tmp_path / "film.gif", short_film, fps=fps)
-
-
-def test_a_film_without_frames_is_refused(tmp_path):
-    with pytest.raises(GobiError, match="no frame"):
-        render.save(tmp_path / "film.gif", [])
-
-
-def test_ffmpegs_complaint_is_passed_on(short_film, tmp_path):
-    (tmp_path / "film.mp4").mkdir()
-    with pytest.raises(GobiError, match="ffmpeg could not write"):
-        render.save(tmp_path / "film.mp4", short_film)
-
-
-@pytest.mark.parametrize(("module", "name"), [("PIL", "film.gif"), ("imageio_ffmpeg", "film.mp4")])
-def test_a_missing_package_is_named_with_its_extra(short_film, tmp_path, monkeypatch, module, name):
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtra, match=rf"'{module}'.*gobi\[minigrid\]"):
-        render.save(tmp_path / name, short_film)

@@ -99,6 +99,9 @@ class Table(eqx.Module):
     def init(self, key, spec):
         return TableState(jnp.int32(0))
 
+    def as_it_is(self, ws):
+        return ws
+
     def first_belief(self):
         return jnp.int32(1)
 

@@ -20,7 +20,7 @@ SLOTS = 64
 @pytest.fixture(scope="module")
 def played():
     """A GoBI with RE3, its state and its replay, after some play."""
-    reward = GoBI(Table(), RE3(capacity=SLOTS))
+    reward = GoBI(Table(), RE3(capacity=SLOTS), untrained="imagine")
     return reward, *control_play.filled(reward, PICTURES, SLOTS, 100, same=True)
 
 
@@ -47,7 +47,9 @@ def test_gobi_is_the_stored_growth_times_what_the_lifelong_factor_pays_at_sampli
 
 def test_gobi_stores_what_its_episodic_factor_alone_stores(played):
     _, _, replay = played
-    alone = control_play.filled(Reachability(Table()), PICTURES, SLOTS, 100, same=True)[1]
+    alone = control_play.filled(Reachability(Table(), untrained="imagine"), PICTURES, SLOTS, 100, same=True)[
+        1
+    ]
     there = np.asarray(played[1][1].features.there)
     # With other hyperplanes some codes may meet; these do not.
     np.testing.assert_array_equal(replay.stored[there], alone.stored[there])

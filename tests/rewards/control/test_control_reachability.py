@@ -40,7 +40,7 @@ class Oracle:
     def __init__(self, reward: Reachability, projection: np.ndarray):
         self.reward, self.projection = reward, np.asarray(projection, np.float64)
         self.memory: set[tuple[bool, ...]] = set()
-        self.belief, self.begun, self.learned = 1, False, 0
+        self.belief, self.begun, self.learned, self.present = 1, False, 0, 0
         self.centre, self.real = np.zeros((64, 64, 3)), []
 
     def code(self, image: np.ndarray) -> tuple[bool, ...]:
@@ -51,9 +51,9 @@ class Oracle:
     def growth(self, frame: np.ndarray) -> int:
         size = len(self.memory)
         self.memory.add(self.code(small(frame)))
-        if self.learned or self.reward.untrained == "imagine":
+        if self.present or self.reward.untrained == "imagine":
             for which in range(3):
-                number = control_play.imagined(self.belief, which, self.learned)
+                number = control_play.imagined(self.belief, which, self.present)
                 self.memory.add(self.code(IMAGES[number]))
         return len(self.memory) - size
 
@@ -61,6 +61,7 @@ class Oracle:
         paid = 0
         if not self.begun:
             self.memory.clear()
+            self.present = self.learned
             self.belief = control_play.advance(1, 0, int(before[0, 0, 0]))
             if self.real:
                 self.centre = np.mean(self.real, axis=0)
@@ -96,9 +97,14 @@ def small(frame: np.ndarray) -> np.ndarray:
 
 
 CASES = {
-    "arrival": {},
-    "departure, centred, few bits": {"credit": "departure", "scaling": "centred", "bits": 8},
-    "raw, real until taught": {"scaling": "raw", "untrained": "real"},
+    "arrival": {"untrained": "imagine"},
+    "departure, centred, few bits": {
+        "untrained": "imagine",
+        "credit": "departure",
+        "scaling": "centred",
+        "bits": 8,
+    },
+    "raw, real until taught": {"scaling": "raw"},
 }
 
 
@@ -136,7 +142,7 @@ def sequences() -> Sequences:
 @pytest.mark.parametrize(("credit", "unpaid"), [("arrival", 4), ("departure", 0)])
 def test_the_growth_of_the_first_state_is_paid_on_departure_only(credit, unpaid):
     made = control_play.transition(*play()[0][:3], 0)
-    reward = Reachability(Table(), credit=credit)
+    reward = Reachability(Table(), credit=credit, untrained="imagine")
     state, paid = jax.jit(reward.step)(begun(reward), made)
     # A frame and three images.
     assert int(state.memory.used[0]) == float(paid[0]) + unpaid

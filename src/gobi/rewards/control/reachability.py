@@ -31,6 +31,8 @@ class Reachable(eqx.Module):
     key:      where those come from.
     belief:   what the world has made of the episode so far.
     world:    the world model.
+    present:  the world model as it was when the episode began, which is what imagines: a model that learned
+              within an episode would imagine known states anew.
     hashing:  from frames to codes.
     """
 
@@ -40,6 +42,7 @@ class Reachable(eqx.Module):
     key: Key[Array, "*seeds"]
     belief: Any
     world: Any
+    present: Any
     hashing: Hashing
 
 
@@ -57,8 +60,9 @@ class Reachability(ControlReward):
     bits:       of a code.
     scaling:    of pixels before the projection of SimHash: `half` for -0.5 .. 0.5, `raw` for 0 .. 255,
                 `centred` for the first less the mean of all frames of earlier episodes.
-    untrained:  before the world's first lesson what it imagines is of no meaning: `imagine` counts it all the
-                same, as the paper does for all we know; `real` counts real frames only until then.
+    untrained:  before the world's first lesson what it imagines is noise about grey, and SimHash, which
+                heeds no scale, finds a new code in nearly all of it: `real` counts real frames only until the
+                first episode after that; `imagine` counts it all the same, as the paper may have done.
     schedule:   when the world has lessons.
     """
 
@@ -67,7 +71,7 @@ class Reachability(ControlReward):
     codes: Codes = eqx.field(static=True, default="simhash")
     bits: int = eqx.field(static=True, default=50)
     scaling: Scaling = eqx.field(static=True, default="half")
-    untrained: Literal["imagine", "real"] = eqx.field(static=True, default="imagine")
+    untrained: Literal["imagine", "real"] = eqx.field(static=True, default="real")
     schedule: Lessons = eqx.field(static=True, default=Lessons())
 
     def __check_init__(self):
@@ -98,13 +102,16 @@ class Reachability(ControlReward):
         if num_envs != 1:
             raise GobiError(f"reachability on control tasks is for one environment, not {num_envs}")
         draws, own, hashes = jax.random.split(key, 3)
+        world = self.world.init(own, spec)
         return Reachable(
             memory=episodic.empty(1, (spec.max_steps + 1) * (self.world.predictions + 1)),
             begun=jnp.zeros((), bool),
             steps=jnp.int32(0),
             key=draws,
             belief=self.world.first_belief(),
-            world=self.world.init(own, spec),
+            world=world,
+            # A copy of its own: a caller that donates the state may not find an array in it twice.
+            present=jax.tree.map(jnp.copy, self.world.as_it_is(world)),
             hashing=hashing.init(hashes, self.codes, self.bits, self.scaling),
         )
 
@@ -118,20 +125,21 @@ class Reachability(ControlReward):
         keys = jax.random.split(jax.random.fold_in(state.key, state.steps), 4)
         frames = jnp.concatenate([transition.before["frame"], transition.after["frame"]])
         action = transition.action[0]
+        world = _either(first, self.world.as_it_is(state.world), state.present)
         start = self.world.observe(
-            state.world, self.world.first_belief(), jnp.zeros_like(action), frames[0], keys[0]
+            world, self.world.first_belief(), jnp.zeros_like(action), frames[0], keys[0]
         )
         left = _either(first, start, state.belief)
-        reached = self.world.observe(state.world, left, action, frames[1], keys[1])
+        reached = self.world.observe(world, left, action, frames[1], keys[1])
         codes = hashing.begin_where(state.hashing, first)
         if self.credit == "arrival":
             beliefs = jax.tree.map(lambda *parts: jnp.stack(parts), left, reached)
-            found, valid = self._within_reach(state, codes, beliefs, frames, keys[2:])
+            found, valid = self._within_reach(world, codes, beliefs, frames, keys[2:])
             counts = jnp.stack([first, jnp.ones_like(first)])
             begins = jnp.stack([first, jnp.zeros_like(first)])
         else:
             beliefs = jax.tree.map(lambda part: part[None], left)
-            found, valid = self._within_reach(state, codes, beliefs, frames[:1], keys[2:3])
+            found, valid = self._within_reach(world, codes, beliefs, frames[:1], keys[2:3])
             counts, begins = jnp.ones(1, bool), first[None]
         memory, new = episodic.insert(
             state.memory, found[:, None], (valid & counts[:, None])[:, None], begins[:, None]
@@ -143,6 +151,7 @@ class Reachability(ControlReward):
             key=state.key,
             belief=reached,
             world=state.world,
+            present=world,
             hashing=hashing.seen(codes, self.world.shrink(frames[1:])),
         )
         return state, jnp.sum(new[-1], axis=-1).astype(jnp.float32)
@@ -168,19 +177,19 @@ class Reachability(ControlReward):
 
     def _within_reach(
         self,
-        state: Reachable,
+        world: Any,
         codes: Hashing,
         beliefs: Any,
         frames: Array,
         keys: Key[Array, " rows"],
     ) -> tuple[UInt32[Array, "rows codes 2"], Bool[Array, "rows codes"]]:
         """The codes of states and of what is imagined from them: M_R(s) in the paper."""
-        imagined = jax.vmap(lambda belief, key: self.world.imagine(state.world, belief, key))(beliefs, keys)
-        present = self.world.present(state.world, beliefs, frames)
+        imagined = jax.vmap(lambda belief, key: self.world.imagine(world, belief, key))(beliefs, keys)
+        present = self.world.present(world, beliefs, frames)
         found = codes(jnp.concatenate([present[:, None], imagined], axis=1))
         valid = jnp.ones(found.shape[:2], bool)
         if self.untrained == "real":
-            valid = valid.at[:, 1:].set(state.world.learned > 0)
+            valid = valid.at[:, 1:].set(world.learned > 0)
         return found, valid
 
 

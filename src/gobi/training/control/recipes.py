@@ -64,7 +64,7 @@ def as_written(task: str) -> ControlRecipe:
     """The paper's text where RE3's code does otherwise: log(d + 1), and growth paid where it is left."""
     return ours(task).changed(
         recipe="as_written",
-        reward_options="credit=departure",
+        reward_options="credit=departure,untrained=imagine",
         lifelong_options="form=log",
         world_lessons="together",
     )

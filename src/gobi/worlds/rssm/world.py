@@ -30,7 +30,7 @@ class RSSMState(eqx.Module):
     """What the world model has learned.
 
     network:    its weights, float32.
-    optimiser:  Adam's state.
+    optimiser:  Adam's state; None where it is not to learn any more.
     learned:    gradient steps taken.
     """
 
@@ -87,6 +87,10 @@ class RSSM(eqx.Module):
         network = networks.build(key, spec.action_size, self.sizes)
         optimiser = self._optimiser().init(cast(optax.Params, network))
         return RSSMState(network, optimiser, jnp.zeros((), jnp.int32))
+
+    def as_it_is(self, ws: RSSMState) -> RSSMState:
+        """What of its state it imagines with: a caller may keep it while the world goes on learning."""
+        return RSSMState(ws.network, None, ws.learned)
 
     def first_belief(self, batch: tuple[int, ...] = ()) -> Belief:
         """Before an episode's first frame, which is then observed with a zero action."""
