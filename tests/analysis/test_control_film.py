@@ -1,4 +1,4 @@
-"""Films of control: the episode that evaluation plays, and beside it what training would have stored for it."""
+"""Films of control: the episode that evaluation plays, beside it what training would have stored for it."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ TINY: dict[str, Any] = {
     "world_precision": "float32",
     "world_length": 4,
 }
+GOBI = {"reward": "gobi", "lifelong_options": "form=log", "steps": 2}
 STATE = {"task": "cartpole_balance", "observations": "state"}
 
 
@@ -79,17 +80,14 @@ def lived_through(program: seat.Program, one: seat.Seat, observations, actions, 
     return one
 
 
-def started(recipe, seed: int) -> tuple[seat.Program, seat.Seat, Any]:
-    """An agent that has learned nothing yet, in the middle of its first episode."""
+def started(recipe, seed: int, ends: bool = False) -> tuple[seat.Program, seat.Seat, Any]:
+    """An agent that has learned nothing yet, in the middle of its first episode, or at its early end."""
     with assembly.worker(recipe, seed) as worker:
         program = seat.program(recipe, worker.spec)
         actions = np.full((3, worker.spec.action_size), 0.5, np.float32)
         seen = [worker.reset(), *(worker.step(action).observation for action in actions)]
-        return (
-            program,
-            lived_through(program, program.start(seed), seen, actions, np.ones(3), False),
-            worker.save(),
-        )
+        one = lived_through(program, program.start(seed), seen, actions, np.ones(3), ends)
+        return program, one, worker.save()
 
 
 def made(place: Path, task: str = "pendulum_swingup", **settings: Any) -> trained.ControlTrained:
@@ -113,7 +111,7 @@ def watched(agents: trained.ControlTrained, seed: int = 7, level: int = 1):
 
 def after(agents: trained.ControlTrained, seed: int, played: control_film.Episode) -> seat.Seat:
     """The agent after it has collected the same episode in training, next to what it had."""
-    program, one, _ = started(agents.recipe, seed)
+    program, one, _ = started(agents.recipe, seed, ends=True)
     return lived_through(program, one, played.observations, played.actions, played.rewards, True)
 
 
@@ -154,7 +152,7 @@ def test_no_more_pictures_than_asked_for_from_the_first_state_to_the_last(place,
 @pytest.mark.parametrize(
     "settings",
     [
-        {"reward": "gobi", "lifelong_options": "form=log", "steps": 2},
+        GOBI,
         {"reward": "r1", "reward_options": "credit=departure,bits=6"},
     ],
     ids=["gobi", "departure"],
@@ -182,7 +180,7 @@ def test_imagined_frames_do_not_count_before_the_first_lesson_where_the_recipe_s
 
 
 def test_the_lifelong_factor_is_that_of_a_replay_that_holds_the_episode(place):
-    agents = made(place, reward="gobi", lifelong_options="form=log", steps=2)
+    agents = made(place, **GOBI)
     played, told = watched(agents)
     one = after(agents, 7, played)
     program = seat.program(agents.recipe, played.spec)
@@ -195,10 +193,11 @@ def test_the_lifelong_factor_is_that_of_a_replay_that_holds_the_episode(place):
 
 
 @pytest.mark.parametrize(
-    ("reward", "options"), [("re3", ""), ("icm", "frames=2,hidden=8"), ("rnd", "embedding=own,hidden=8")]
+    ("reward", "options", "from_what"),
+    [("re3", "", STATE), ("icm", "frames=2,hidden=8", {}), ("rnd", "", STATE)],
 )
-def test_rewards_that_do_not_imagine_tell_what_they_pay(place, reward, options):
-    _, told = watched(made(place, reward=reward, reward_options=options))
+def test_rewards_that_do_not_imagine_tell_what_they_pay(place, reward, options, from_what):
+    _, told = watched(made(place, reward=reward, reward_options=options, **from_what))
     assert list(told.factors) == [reward]
     assert told.imagination is None
     assert (told.paid > 0).all()
@@ -215,7 +214,7 @@ def test_without_a_reward_there_is_nothing_to_tell(place):
 
 def test_the_pictures_are_all_of_one_size(place):
     for settings in (
-        {"reward": "gobi", "lifelong_options": "form=log", "steps": 2},
+        GOBI,
         {"reward": "none", **STATE},
     ):
         played, told = watched(made(place, **settings))
@@ -255,7 +254,7 @@ def test_any_number_of_imagined_frames_fits(count):
 
 
 def test_watch_films_a_control_run_and_heatmap_refuses_it(place, gobi_command, tmp_path):
-    folder = str(made(place, reward="gobi", lifelong_options="form=log", steps=2).source.parents[1])
+    folder = str(made(place, **GOBI).source.parents[1])
     words = ("watch", folder, "--seed", "7", "--level", "1", "--max-frames", "4")
     code, out, err = gobi_command(*words, "--out", "film.gif", "--fps", "20")
     assert (code, err) == (0, "")

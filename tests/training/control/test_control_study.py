@@ -23,8 +23,8 @@ TINY: dict[str, Any] = {
     "observations": "state",
     # An episode of 1000 environment steps is one of 50 agent steps then.
     "action_repeat": 20,
-    "frames": 2000,
-    "evaluate_every": 1000,
+    "frames": 1200,
+    "evaluate_every": 600,
     "evaluation_episodes": 1,
     "random_steps": 20,
     "batch": 8,
@@ -72,7 +72,7 @@ def test_a_study_is_planned_trained_interrupted_taken_up_and_concluded(gobi_comm
 
     with monkeypatch.context() as patch:
         # In the middle of the first run.
-        after(60, ctrl_c, patch)
+        after(35, ctrl_c, patch)
         code, out, _ = gobi_command("reproduce", "tiny")
     assert code == 130
     assert "the same command goes on" in out
@@ -80,7 +80,7 @@ def test_a_study_is_planned_trained_interrupted_taken_up_and_concluded(gobi_comm
     assert not json.loads((PLACE / "re3" / "card.json").read_text())["finished"]
 
     with monkeypatch.context() as patch:
-        after(20, time_is_up, patch)
+        after(10, time_is_up, patch)
         code, out, err = gobi_command("reproduce", "tiny", "--minutes", "60", "--arms", "re3")
     assert code == 0, err
     assert "the time is up" in out
@@ -90,7 +90,7 @@ def test_a_study_is_planned_trained_interrupted_taken_up_and_concluded(gobi_comm
     assert code == 0, err
     for name in ("re3", "none"):
         rows = metrics.read(PLACE / name / "metrics.csv")
-        assert rows["frames"].tolist() == [1000, 1000, 2000, 2000]
+        assert rows["frames"].tolist() == [600, 600, 1200, 1200]
         assert rows["seed"].tolist() == [0, 1, 0, 1]
         assert (PLACE / name / "curves.png").is_file()
         assert json.loads((PLACE / name / "card.json").read_text())["finished"]
@@ -117,9 +117,9 @@ def test_a_study_is_planned_trained_interrupted_taken_up_and_concluded(gobi_comm
     code, out, _ = gobi_command("reproduce", "tiny", "--plan", "--seed", "2", "--out", "reproduced")
     assert "as fast as earlier runs on this device" in out
 
-    code, _, err = gobi_command("reproduce", "tiny", "--frames", "3000")
+    code, _, err = gobi_command("reproduce", "tiny", "--frames", "1800")
     assert code == 1
-    assert "holds another run (frames: 2000 -> 3000)" in err
+    assert "holds another run (frames: 1200 -> 1800)" in err
 
     code, out, err = gobi_command("reproduce", "tiny", "--from", "reproduced", "--out", "again")
     assert code == 0, err
