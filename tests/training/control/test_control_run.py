@@ -194,12 +194,20 @@ def test_a_loss_that_is_not_a_number_stops_the_run_with_the_last_good_checkpoint
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(checkpoints.facts(last)["diaries"]))
 
 
+def test_between_checkpoints_too_it_is_the_loss_that_is_named_and_not_the_action_that_came_of_it(tmp_path):
+    plan = run.Plan(tiny(learning_rate=1e30, reward="none", frames=1000), (0,))
+    with pytest.raises(NotFinite, match=r"loss became (nan|inf|-inf) .*there is no checkpoint before that"):
+        trained(tmp_path / "run", plan)
+
+
 def played_and_updated(program: seat.Program, knobs: seat.Knobs) -> dict[str, float]:
     """What is told of a few updates after a few steps that earn 1 each."""
-    one = program.begin(program.start(0), np.zeros(5, np.float32))
+    nothing = np.zeros(5, np.float32)
+    one = program.begin(program.see(program.start(0), nothing, first=True), nothing)
     for step in range(8):
-        seen = np.full(5, step, np.float32)
-        one = program.collect(one, np.zeros(1, np.float32), 1.0, False, False, seen)
+        seen, view = np.full(5, step, np.float32), one.view
+        one = program.see(one, seen)
+        one = program.collect(one, view, np.zeros(1, np.float32), 1.0, False, False, seen)
     program.knobs = knobs
     for number in range(2):
         one = program.update(one, 100, number)

@@ -1,7 +1,9 @@
 """A run on a control task from start to end: all seeds side by side, each with an environment in a process.
 
-An agent step of all seeds: every agent acts; as its environment simulates and draws, it learns from what was
-before; then the step is received and kept. Nothing is waited for but actions and steps.
+An agent step of all seeds: every agent's action is sent; as its environment simulates and draws, the device
+learns from what was before. When the step is received, the next action is worked out first, from what is seen
+now; the step's bonus, the replay and the world model's lessons follow it on the device, and so overlap with
+the next step's drawing. Nothing is waited for but actions and steps.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from gobi.training.folder import Folder, Plan
 from gobi.training.pack import CHECKPOINT_SECONDS, Listener
 from gobi.training.record import Outcome
 from gobi.training.stopping import Stopping
-from gobi.training.trainer import Row
+from gobi.training.trainer import NotFinite, Row
 
 LISTEN_SECONDS = 1.0
 """Between two words on how far it is."""
@@ -66,6 +68,8 @@ class _Run:
         self.workers: list[Worker] = []
         self.evaluator: Evaluator | None = None
         self.opened = False
+        self.actions: list[Any] = []
+        """What comes next, perhaps still being worked out; none before the first step."""
 
     def train(self) -> None:
         """From where the record stands to the end."""
@@ -91,9 +95,9 @@ class _Run:
 
     def _started(self) -> list[Seat]:
         seats = [self.program.start(seed) for seed in self.seeds]
-        return [
-            self.program.begin(one, worker.reset()) for one, worker in zip(seats, self.workers, strict=True)
-        ]
+        firsts = [worker.reset() for worker in self.workers]
+        seats = [self.program.see(one, seen, first=True) for one, seen in zip(seats, firsts, strict=True)]
+        return [self.program.begin(one, seen) for one, seen in zip(seats, firsts, strict=True)]
 
     def _restored(self) -> list[Seat]:
         self.workers[0].reset()
@@ -131,32 +135,50 @@ class _Run:
     def _step(self) -> None:
         """One agent step of every seed."""
         program, record, step = self.program, self.record, self.record.steps
-        random = step < self.recipe.random_steps
-        learns = not random and step % self.recipe.updates_every == 0
-        # All are asked before any is waited for.
-        chosen = [self._choose(*each, random) for each in zip(self.seats, self.seeds, strict=True)]
+        learns = step >= self.recipe.random_steps and step % self.recipe.updates_every == 0
+        actions = self.actions or self._choose()
         for place, worker in enumerate(self.workers):
-            worker.send(np.asarray(chosen[place]))
+            worker.send(self._finite(np.asarray(actions[place])))
             if learns:
                 self.seats[place] = program.update(self.seats[place], step, record.updates)
-        for place, worker in enumerate(self.workers):
-            self._receive(place, chosen[place], worker.receive())
+        views = [one.view for one in self.seats]
+        made = [self._receive(place) for place in range(len(self.workers))]
         record.steps += 1
         record.updates += learns
+        self.actions = self._choose()
+        for place, (reached, first) in enumerate(made):
+            self._keep(place, views[place], actions[place], reached, first)
         self._teach()
 
-    def _receive(self, place: int, action: Any, step: Step) -> None:
+    def _receive(self, place: int) -> tuple[Step, np.ndarray | None]:
+        """A step, and the first observation of the next episode if it was the last; the agent sees it."""
+        reached = self.workers[place].receive()
+        first = self.workers[place].reset() if reached.done else None
+        seen = reached.observation if first is None else first
+        self.seats[place] = self.program.see(self.seats[place], seen, first=first is not None)
+        return reached, first
+
+    def _keep(self, place: int, view: Any, action: Any, reached: Step, first: np.ndarray | None) -> None:
+        """Pays for a step and remembers it."""
         diary = self.record.diaries[place]
         one = self.program.collect(
-            self.seats[place], action, step.reward, step.terminated, step.truncated, step.observation
-        )
-        diary.earned += step.reward
-        if step.done:
+            self.seats[place], view, action, reached.reward, reached.terminated, reached.truncated,
+            reached.observation,
+        )  # fmt: skip
+        diary.earned += reached.reward
+        if first is not None:
             diary.returns.append(diary.earned)
             diary.earned = 0.0
             diary.episodes += 1
-            one = self.program.begin(one, self.workers[place].reset())
+            one = self.program.begin(one, first)
         self.seats[place] = one
+
+    def _finite(self, action: np.ndarray) -> np.ndarray:
+        """The action; where it is no number, some loss was none before: that is what one should hear of."""
+        if not np.isfinite(action).all():
+            self._told()
+            raise NotFinite(f"the action became {action} after {self.record.frames:,} frames")
+        return action
 
     def _teach(self) -> None:
         lessons, record = self.program.lessons, self.record
@@ -166,13 +188,13 @@ class _Run:
             self.seats = [self.program.teach(one, record.lessons) for one in self.seats]
             record.lessons += 1
 
-    def _choose(self, one: Seat, seed: int, random: bool) -> Any:
-        """An action, perhaps one that the device is still working out."""
-        step = self.record.steps
-        if not random:
-            return self.program.act(one.learner, one.view, one.key, np.int32(step))
-        size = self.program.spec.action_size
-        return np.random.default_rng([seed, step]).uniform(-1, 1, size).astype(np.float32)
+    def _choose(self) -> list[Any]:
+        """The next action of every seed, perhaps one that the device is still working out."""
+        step, size = self.record.steps, self.program.spec.action_size
+        if step >= self.recipe.random_steps:
+            return [self.program.act(one.learner, one.view, one.key, np.int32(step)) for one in self.seats]
+        draws = [np.random.default_rng([seed, step]) for seed in self.seeds]
+        return [draw.uniform(-1, 1, size).astype(np.float32) for draw in draws]
 
     def _end_row(self, since: float) -> None:
         """Evaluates, and writes a row."""

@@ -1,7 +1,7 @@
 """One seed on the device: what it has learned, what it has seen, and the compiled steps of its loop.
 
-An agent step takes three calls: `act`, `update` and `collect`. Every draw comes from the seed's key and the
-number of the step, so that nothing random has to be kept.
+An agent step takes four calls: `act`, `update`, `see` and `collect`. Only `act` is ever waited for. Every
+draw comes from the seed's key and the number of the step, so that nothing random has to be kept.
 """
 
 from __future__ import annotations
@@ -84,8 +84,10 @@ class Program:
         self.act = jax.jit(self._act)
         self.look = jax.jit(self._look, donate_argnums=1)
         self._updated = jax.jit(self._update, static_argnums=0, donate_argnums=(1, 2, 3))
-        self._collected = jax.jit(self._collect, donate_argnums=(0, 1, 2))
-        self._begun = jax.jit(self._begin, donate_argnums=(0, 1))
+        self._seen = jax.jit(self._see)
+        self._first_seen = jax.jit(self._shown)
+        self._collected = jax.jit(self._collect, donate_argnums=(0, 1))
+        self._begun = jax.jit(Replay.begin, donate_argnums=0)
         self._taught = jax.jit(self._teach, donate_argnums=(0, 1))
         self._init = jax.jit(self._start)
 
@@ -103,10 +105,14 @@ class Program:
             return None
         return (seat.reward[0] if isinstance(self.reward, Replayed) else seat.reward).world
 
+    def see(self, seat: Seat, observation: np.ndarray, first: bool = False) -> Seat:
+        """What the agent sees now, and can act upon before the rest is done; `first` of an episode."""
+        view = self._first_seen(observation) if first else self._seen(seat.view, observation)
+        return dataclasses.replace(seat, view=view)
+
     def begin(self, seat: Seat, observation: np.ndarray) -> Seat:
-        """An episode begins."""
-        replay, view = self._begun(seat.replay, seat.view, observation)
-        return dataclasses.replace(seat, replay=replay, view=view)
+        """An episode begins, in the replay."""
+        return dataclasses.replace(seat, replay=self._begun(seat.replay, observation))
 
     def update(self, seat: Seat, step: int, update: int) -> Seat:
         """One gradient step, after so many of the agent's steps."""
@@ -119,18 +125,19 @@ class Program:
     def collect(
         self,
         seat: Seat,
+        view: Any,
         action: Any,
         reward: float,
         terminated: bool,
         truncated: bool,
         observation: np.ndarray,
     ) -> Seat:
-        """A step was made."""
-        reward_state, replay, view = self._collected(
-            seat.reward, seat.replay, seat.view, action, np.float32(reward),
+        """A step was made, from what was seen in `view` to `observation`."""
+        reward_state, replay = self._collected(
+            seat.reward, seat.replay, view, action, np.float32(reward),
             np.bool_(terminated), np.bool_(truncated), observation,
         )  # fmt: skip
-        return dataclasses.replace(seat, reward=reward_state, replay=replay, view=view)
+        return dataclasses.replace(seat, reward=reward_state, replay=replay)
 
     def teach(self, seat: Seat, lesson: int) -> Seat:
         """One lesson of the world model, by its number."""
@@ -217,7 +224,7 @@ class Program:
         terminated: Any,
         truncated: Any,
         observation: Any,
-    ) -> tuple[Any, Replay, Any]:
+    ) -> tuple[Any, Replay]:
         left = view[-1] if self.spec.observation_dtype == "uint8" else view
         transition = Transition(
             before={"frame": left[None], "slot": replay.slot[None]},
@@ -228,14 +235,11 @@ class Program:
             truncated=truncated[None],
         )
         reward, stored = self.reward.step(reward, transition)
-        replay = replay.add(action, earned, terminated, stored[0], observation)
-        stacked = view.ndim > observation.ndim
-        moved = jnp.concatenate([view[1:], observation[None]]) if stacked else observation
-        return reward, replay, moved
+        return reward, replay.add(action, earned, terminated, stored[0], observation)
 
-    def _begin(self, replay: Replay, view: Any, observation: Any) -> tuple[Replay, Any]:
-        del view
-        return replay.begin(observation), self._shown(observation)
+    def _see(self, view: Any, observation: Any) -> Any:
+        stacked = view.ndim > observation.ndim
+        return jnp.concatenate([view[1:], observation[None]]) if stacked else observation
 
     def _teach(self, reward: Any, told: Told, replay: Replay, key: Any, lesson: Any) -> tuple[Any, Told]:
         reward, metrics = self._lesson(reward, replay, _draw(key, LEARNING, lesson))
