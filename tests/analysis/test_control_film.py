@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -10,9 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gobi.analysis import control_film, control_panel
+from gobi.analysis import control_bonus, control_film, control_panel
 from gobi.analysis.panel import NEW
 from gobi.envs.dmc import Control, Step, Worker
+from gobi.rewards.control import Reachability
 from gobi.training import run
 from gobi.training.control import assembly, recipes, seat, trained
 from gobi.training.control.record import ControlRecord
@@ -34,7 +37,12 @@ TINY: dict[str, Any] = {
     "world_precision": "float32",
     "world_length": 4,
 }
-GOBI = {"reward": "gobi", "lifelong_options": "form=log", "steps": 2}
+GOBI = {
+    "reward": "gobi",
+    "reward_options": "untrained=imagine",
+    "lifelong_options": "form=log",
+    "steps": 2,
+}
 STATE = {"task": "cartpole_balance", "observations": "state"}
 
 
@@ -61,9 +69,11 @@ class Here(Worker):
         return getattr(self.control, method)(*arguments)
 
 
-@pytest.fixture(autouse=True)
-def _workers_here(monkeypatch):
-    monkeypatch.setattr(assembly, "Worker", Here)
+@pytest.fixture(autouse=True, scope="module")
+def _workers_here():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assembly, "Worker", Here)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +83,11 @@ def place(tmp_path_factory) -> Path:
 
 def lived_through(program: seat.Program, one: seat.Seat, observations, actions, rewards, ends: bool):
     """A seat after an episode, or after the first part of one."""
-    one = program.begin(one, observations[0])
+    one = program.begin(program.see(one, observations[0], first=True), observations[0])
     for number, (action, reward) in enumerate(zip(actions, rewards, strict=True)):
-        last = ends and number == len(actions) - 1
-        one = program.collect(one, action, float(reward), False, last, observations[number + 1])
+        last, left, reached = ends and number == len(actions) - 1, one.view, observations[number + 1]
+        one = program.see(one, reached)
+        one = program.collect(one, left, action, float(reward), False, last, reached)
     return one
 
 
@@ -104,6 +115,7 @@ def made(place: Path, task: str = "pendulum_swingup", **settings: Any) -> traine
     return trained.load(path)
 
 
+@functools.cache
 def watched(agents: trained.ControlTrained, seed: int = 7, level: int = 1):
     played = control_film.episode(agents, seed, level, most=4)
     return played, control_film.bonus(agents, seed, played)
@@ -153,7 +165,7 @@ def test_no_more_pictures_than_asked_for_from_the_first_state_to_the_last(place,
     "settings",
     [
         GOBI,
-        {"reward": "r1", "reward_options": "credit=departure,bits=6"},
+        {"reward": "r1", "reward_options": "credit=departure,untrained=imagine"},
     ],
     ids=["gobi", "departure"],
 )
@@ -173,10 +185,16 @@ def test_the_growth_is_what_training_would_have_stored_and_the_number_of_new_cod
     assert (imagined.more > 0).any() == arrival
 
 
-def test_imagined_frames_do_not_count_before_the_first_lesson_where_the_recipe_says_so(place):
-    _, told = watched(made(place, reward="r1", reward_options="untrained=real"))
-    assert not told.imagination.counted.any()
-    assert told.imagination.sizes[-1] <= STEPS + 1
+@pytest.mark.parametrize(("counts", "sizes"), [(True, [3, 6, 9]), (False, [1, 2, 3])])
+def test_imagined_frames_are_remembered_only_where_they_count(counts, sizes):
+    world: Any = SimpleNamespace(actions=2)
+    codes = np.stack([np.arange(12), np.zeros(12)], axis=-1).reshape(2, 2, 3, 2).astype(np.uint32)
+    pictures = np.zeros((2, 2, 64, 64, 3), np.uint8)
+    steps = control_bonus.Lived(np.zeros(2, np.float32), pictures, np.stack([pictures] * 2, axis=2), codes)
+    told = control_bonus.by_states(Reachability(world), steps, counts)
+    assert told.sizes.tolist() == sizes
+    assert told.counted.tolist() == [counts] * 3
+    assert (told.new == counts).all()
 
 
 def test_the_lifelong_factor_is_that_of_a_replay_that_holds_the_episode(place):
@@ -187,18 +205,18 @@ def test_the_lifelong_factor_is_that_of_a_replay_that_holds_the_episode(place):
     batch = one.replay.sample(jax.random.key(0), 64, agents.recipe.stack)
     _, bonus, _ = program.reward.at_sampling(one.reward, jax.random.key(0), batch.stored, batch)
     steps = np.asarray(batch.index) - 4
-    np.testing.assert_allclose(told.paid[steps[steps >= 0]], np.asarray(bonus)[steps >= 0], rtol=1e-4)
+    its = steps >= 0
+    np.testing.assert_allclose(told.paid[steps[its]], np.asarray(bonus)[its], rtol=1e-4)
     assert set(range(STEPS)) <= set(steps.tolist())
+    replayed = control_bonus.batch(played, np.arange(4, 4 + STEPS), steps[its], agents.recipe.stack)
+    for name in ("index", "frames", "action", "reward", "terminated"):
+        np.testing.assert_array_equal(getattr(replayed, name), np.asarray(getattr(batch, name))[its])
     np.testing.assert_allclose(told.paid, told.factors["growth"] * told.factors["re3"])
 
 
-@pytest.mark.parametrize(
-    ("reward", "options", "from_what"),
-    [("re3", "", STATE), ("icm", "frames=2,hidden=8", {}), ("rnd", "", STATE)],
-)
-def test_rewards_that_do_not_imagine_tell_what_they_pay(place, reward, options, from_what):
-    _, told = watched(made(place, reward=reward, reward_options=options, **from_what))
-    assert list(told.factors) == [reward]
+def test_a_reward_that_does_not_imagine_tells_what_it_pays(place):
+    _, told = watched(made(place, reward="icm", reward_options="hidden=8", **STATE))
+    assert list(told.factors) == ["icm"]
     assert told.imagination is None
     assert (told.paid > 0).all()
     assert len(set(told.paid.tolist())) == STEPS

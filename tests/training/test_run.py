@@ -219,6 +219,19 @@ def test_an_altered_checkpoint_is_refused(whole, tmp_path):
         run.go(folder, run.planned(folder))
 
 
+def test_going_back_to_an_altered_checkpoint_leaves_the_newer_one(whole, tmp_path):
+    reference, _ = whole
+    folder = run.Folder(tmp_path / "altered")
+    shutil.copytree(reference.path, folder.path)
+    (older,) = checkpoints.available(folder.checkpoints)
+    newer = shutil.copytree(older, folder.checkpoints / "000000999999")
+    arrays = older / "arrays.safetensors"
+    arrays.write_bytes(arrays.read_bytes()[:-1])
+    with pytest.raises(GobiError, match="truncated"):
+        run.go(folder, run.planned(folder), checkpoint=older.name)
+    assert checkpoints.available(folder.checkpoints) == [older, newer]
+
+
 def test_what_is_not_a_run_is_refused(tmp_path):
     with pytest.raises(GobiError, match="not the folder of a run"):
         run.planned(run.Folder(tmp_path))

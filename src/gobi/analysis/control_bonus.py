@@ -55,7 +55,7 @@ class Bonus:
     imagination: Imagination | None
 
 
-class _Step(NamedTuple):
+class Lived(NamedTuple):
     """What is to be seen of one step: states are the one left and the one reached, or only the first.
 
     stored:         the bonus as it is stored with the step.
@@ -84,7 +84,7 @@ def bonus(agents: ControlTrained, seed: int, played: Episode) -> Bonus:
     paid = np.ones_like(played.rewards) if factors else np.zeros_like(played.rewards)
     for factor in factors.values():
         paid = paid * factor
-    return Bonus(paid, factors, _imagination(reach, steps, counts) if reach else None)
+    return Bonus(paid, factors, by_states(reach, steps, counts) if reach else None)
 
 
 def _reachability(reward: ControlReward) -> Reachability | None:
@@ -132,12 +132,12 @@ def _transitions(played: Episode, slots: Int[np.ndarray, " steps"]) -> Transitio
     )
 
 
-def _live(reward: ControlReward, state: Any, step: Transition) -> tuple[Any, _Step]:
+def _live(reward: ControlReward, state: Any, step: Transition) -> tuple[Any, Lived]:
     """One step as the reward lives through it, and what it imagines then, with the reward's own draws."""
     after, stored = reward.step(state, step)
     reach = _reachability(reward)
     if reach is None:
-        return after, _Step(stored[0], None, None, None)
+        return after, Lived(stored[0], None, None, None)
     own, world, first = _reachable(reward, state), reach.world, ~_reachable(reward, state).begun
     keys = jax.random.split(jax.random.fold_in(own.key, own.steps), 4)
     both = jnp.concatenate([step.before["frame"], step.after["frame"]])
@@ -153,14 +153,14 @@ def _live(reward: ControlReward, state: Any, step: Transition) -> tuple[Any, _St
     present = world.present(own.world, counted, both[:rows])
     codes = hashing.begin_where(own.hashing, first)(jnp.concatenate([present[:, None], imagined], axis=1))
     reconstructed = _as_bytes(world.decode(own.world, beliefs))
-    return after, _Step(stored[0], reconstructed, _as_bytes(imagined[:, : world.actions]), codes)
+    return after, Lived(stored[0], reconstructed, _as_bytes(imagined[:, : world.actions]), codes)
 
 
 def _as_bytes(frames: Float32[Array, "*batch 64 64 3"]) -> UInt8[Array, "*batch 64 64 3"]:
     return jnp.round(jnp.clip(frames + 0.5, 0, 1) * 255).astype(jnp.uint8)
 
 
-def _imagination(reach: Reachability, steps: Any, counts: bool) -> Imagination:
+def by_states(reach: Reachability, steps: Any, counts: bool) -> Imagination:
     """By states instead of steps, with what was new of it. counts: whether imagined frames do."""
     arrival = reach.credit == "arrival"
 
@@ -222,11 +222,11 @@ def _replayed(
     found = np.zeros(steps, np.float32)
     for start in range(0, steps, size):
         which = np.arange(size) + min(start, steps - size)
-        found[which] = np.asarray(pay(state, _batch(played, slots, which, agents.recipe.stack)))
+        found[which] = np.asarray(pay(state, batch(played, slots, which, agents.recipe.stack)))
     return found
 
 
-def _batch(
+def batch(
     played: Episode,
     slots: Int[np.ndarray, " steps"],
     which: Int[np.ndarray, " n"],

@@ -84,6 +84,21 @@ def named(folder: Path, name: str) -> Path:
     return folder / name
 
 
+def before(path: Path) -> Path | None:
+    """The checkpoint before that one, if there is one."""
+    found = available(path.parent)
+    earlier = found[: found.index(path)] if path in found else []
+    return earlier[-1] if earlier else None
+
+
+def advice(path: Path) -> str:
+    """The end of an error about a checkpoint that cannot be used: how to go on from the one before it."""
+    earlier = before(path)
+    if earlier is None:
+        return ""
+    return f"; gobi resume {path.parent.parent} --checkpoint {earlier.name} goes on from the one before it"
+
+
 def forget_after(folder: Path, frames: int) -> None:
     """Removes the checkpoints with more frames, for a run that goes on from an earlier one."""
     for path in available(folder):
@@ -144,17 +159,12 @@ def _verified(path: Path, names: Sequence[str] = (ARRAYS, FACTS)) -> dict[str, b
     manifest = path / MANIFEST
     if not manifest.is_file():
         raise GobiError(f"{path} is not a checkpoint: it has no {MANIFEST}")
-    others = available(path.parent)
-    before = others[: others.index(path)] if path in others else []
-    advice = ""
-    if before:
-        command = f"gobi resume {path.parent.parent} --checkpoint {before[-1].name}"
-        advice = f"; {command} goes on from the one before it"
+    instead = advice(path)
     try:
         sums = json.loads(manifest.read_bytes())
-        return {name: read_checked(path / name, sums[name], advice) for name in names}
+        return {name: read_checked(path / name, sums[name], instead) for name in names}
     except (ValueError, LookupError, TypeError):
-        raise GobiError(f"the file {manifest} is altered{advice}") from None
+        raise GobiError(f"the file {manifest} is altered{instead}") from None
 
 
 def _read_weights(path: Path) -> tuple[bytes, dict[str, Any]]:

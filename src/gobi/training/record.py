@@ -163,9 +163,10 @@ class GridRecord(Record):
     def restored(self, own: Trainer) -> Progress:
         """What the checkpoint holds; later ones are forgotten."""
         assert self.checkpoint is not None
-        like = own.shapes(self.plan.seeds, self.grown)
+        progress = checkpoints.load(self.checkpoint, own.shapes(self.plan.seeds, self.grown))
+        # Only now: if the checkpoint is damaged, a later one is what can be gone on from.
         checkpoints.forget_after(self.folder.checkpoints, self.frames)
-        return checkpoints.load(self.checkpoint, like)
+        return progress
 
     def open(self, own: Trainer, policy: Policy, made: Learned | None, beside: int) -> None:
         """Opens the files to write into.

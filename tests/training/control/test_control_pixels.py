@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
+import safetensors.numpy
 from workers_here import Here
 
 from gobi.training import checkpoints, metrics, run
@@ -24,7 +27,9 @@ TINY: dict[str, Any] = {
     "channels": 4,
     "crop": 20,
     "image_size": 32,
-    "capacity": 16,
+    # The replay runs full after 16 agent steps: 12 transitions, in 17 slots.
+    "capacity": 12,
+    "reward_options": "scaling=centred",
     "steps": 1,
     "imagined_actions": 2,
     "world_size": "compact",
@@ -38,28 +43,87 @@ TINY: dict[str, Any] = {
 }
 
 
-def test_gobi_from_pixels_learns_a_world_draws_it_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(assembly, "Worker", Here)
-    plan = run.Plan(recipes.recipe("pendulum_swingup", **TINY), (1,))
-    whole, stopped = run.Folder(tmp_path / "whole"), run.Folder(tmp_path / "stopped")
-    run.begin(whole, plan)
-    loop.go(whole, plan)
+SLOTS = 17
 
+
+class After(Stopping):
+    """Stops after so many agent steps."""
+
+    def __init__(self, steps: int):
+        super().__init__(lambda _: None)
+        self.left = steps
+
+    def why(self) -> Stopped | None:
+        self.left -= 1
+        return Stopped() if self.left == 0 else None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _quickly():
+    """Without processes; and with code that XLA does not optimise, for it is run but a few times."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assembly, "Worker", Here)
+        yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.fixture(scope="module")
+def plan() -> run.Plan:
+    return run.Plan(recipes.recipe("pendulum_swingup", **TINY), (1,))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, plan) -> run.Folder:
+    """Never stopped."""
+    folder = run.Folder(tmp_path_factory.mktemp("whole") / "run")
+    run.begin(folder, plan)
+    loop.go(folder, plan)
+    return folder
+
+
+def last(folder: run.Folder) -> Path:
+    found = checkpoints.latest(folder.checkpoints)
+    assert found is not None
+    return found
+
+
+def frames_held(folder: run.Folder) -> np.ndarray:
+    """What the replay holds at the end, in the order in which it came."""
+    pieces = checkpoints.facts(last(folder))["replay"][0]
+    paths = [folder.replay / "seed-1" / piece["name"] for piece in pieces]
+    return np.concatenate([safetensors.numpy.load_file(path)["frames"] for path in paths])[-SLOTS:]
+
+
+def test_gobi_from_pixels_learns_a_world_and_draws_it(whole):
     columns = metrics.read(whole.metrics)
     np.testing.assert_array_equal(columns["updates"], [6, 18])
     assert (columns["growth"] > 0).all()
     assert np.isfinite(columns["world/loss"]).all()
     assert np.isfinite(columns["value_loss"]).all()
+    assert (columns["re3/bonus"] > 0).all()
     assert sorted(path.name for path in whole.pictures.iterdir()) == ["000000001200.png", "000000002400.png"]
 
+
+def test_with_a_world_model_too_a_run_goes_on_where_it_stopped(tmp_path, plan, whole):
+    """In the second episode, after lessons of the world and after the replay ran full."""
+    stopped = run.Folder(tmp_path / "run")
     run.begin(stopped, plan)
-    stopping = Stopping(lambda _: None, until=0.0)
     with pytest.raises(Stopped):
-        # Its time is up after the very first step.
-        loop.go(stopped, plan, stopping=stopping)
+        loop.go(stopped, plan, stopping=After(17))
+    facts = checkpoints.facts(last(stopped))
+    assert (facts["steps"], facts["updates"], facts["lessons"]) == (17, 11, 5)
+    assert facts["diaries"][0]["episodes"] == 1
+    assert facts["replay"][0][-1]["end"] > SLOTS
     loop.go(stopped, plan)
+
     assert metrics.compare(stopped.metrics, whole.metrics) == []
-    one, other = (checkpoints.latest(folder.checkpoints) for folder in (stopped, whole))
-    assert one is not None
-    assert other is not None
-    assert (one / "arrays.safetensors").read_bytes() == (other / "arrays.safetensors").read_bytes()
+    one, other = ((last(folder) / "arrays.safetensors").read_bytes() for folder in (stopped, whole))
+    assert one == other
+    facts, expected = (checkpoints.facts(last(folder)) for folder in (stopped, whole))
+    for name in ("steps", "updates", "lessons", "diaries", "row"):
+        assert facts[name] == expected[name], name
+    np.testing.assert_array_equal(frames_held(stopped), frames_held(whole))
+    for path in whole.pictures.iterdir():
+        assert (stopped.pictures / path.name).read_bytes() == path.read_bytes()

@@ -8,10 +8,11 @@ import pytest
 
 from gobi.envs.dmc.tasks import TASKS
 from gobi.errors import GobiError
-from gobi.rewards.control import Lessons
+from gobi.rewards.control import RE3, Lessons
 from gobi.training.control import assembly, recipes
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.recipe import Recipe, differences, from_json
+from gobi.types import Spec
 
 TABLE = {
     # Coefficient and decay of RE3's code, and the paper's k.
@@ -67,6 +68,45 @@ def test_from_the_state_a_run_is_made_for_a_laptop_and_takes_re3():
     assert recipes.recipe("pendulum_swingup", observations="state", reward="none", hidden=8).hidden == 8
     with pytest.raises(GobiError, match="imagines pictures"):
         recipes.recipe("pendulum_swingup", observations="state", reward="r1")
+
+
+@pytest.mark.parametrize("changes", [{"reward": "re3"}, {"observations": "state"}])
+def test_re3_alone_has_the_form_that_the_recipe_gives_it_as_a_factor(changes):
+    ours, written = (recipes.recipe("hopper_hop", name, **changes) for name in ("gobi", "as_written"))
+    assert (ours.reward, ours.reward_options) == ("re3", "")
+    assert (written.reward, written.reward_options) == ("re3", "form=log")
+    spec = Spec("dmc/hopper_hop", (15,), "float32", 0, max_steps=500, action_size=4)
+    alone = assembly.reward(written, spec)
+    assert isinstance(alone, RE3)
+    assert alone.form == "log"
+    chosen = recipes.recipe("hopper_hop", "as_written", reward_options="k=5", **changes)
+    assert chosen.reward_options == "k=5"
+
+
+def test_what_a_recipe_says_of_one_reward_is_not_said_of_another():
+    assert recipes.recipe("hopper_hop", "as_written").reward_options == "credit=departure,untrained=imagine"
+    assert recipes.recipe("hopper_hop", "as_written", reward="rnd").reward_options == ""
+    other = recipes.recipe("hopper_hop", "as_written", lifelong="rnd")
+    assert (other.lifelong, other.lifelong_options) == ("rnd", "")
+    assert other.reward_options == "credit=departure,untrained=imagine"
+
+
+def test_a_sequence_longer_than_an_episode_is_refused():
+    spec = Spec("dmc/hopper_hop", (100, 100, 3), "uint8", 0, max_steps=20, action_size=4)
+    recipe = recipes.recipe("hopper_hop", world_length=22, action_repeat=50)
+    with pytest.raises(GobiError, match=r"world_length must be at most 21, .* action_repeat=50, got 22"):
+        assembly.reward(recipe, spec)
+    # As many as an episode has frames; and without a world model nobody asks for any.
+    assembly.reward(recipe.changed(world_length=21), spec)
+    assembly.reward(recipe.changed(reward="re3"), spec)
+
+
+def test_a_replay_that_may_hold_no_whole_sequence_is_refused():
+    spec = Spec("dmc/hopper_hop", (100, 100, 3), "uint8", 0, max_steps=500, action_size=4)
+    small = recipes.recipe("hopper_hop", batch=8, capacity=98)
+    with pytest.raises(GobiError, match=r"capacity must be at least 99, .* world_length=50 .*, got 98"):
+        assembly.reward(small, spec)
+    assembly.reward(small.changed(capacity=99), spec)
 
 
 def test_frames_are_whole_agent_steps():

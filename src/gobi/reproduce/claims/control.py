@@ -36,7 +36,8 @@ CONTROL = (
         "control-actions",
         "Five random actions do well on all four control tasks.",
         "section 3.2, appendix A.2",
-        "dmc-search --arms n3-k1 n5-k1 n10-k1 n20-k1 n3-k3 n5-k3 n10-k3 n20-k3",
+        "dmc-search --tasks pendulum_swingup --arms n3-k3 n5-k3 n10-k3 n20-k3 && "
+        "gobi reproduce dmc-search --tasks hopper_hop --arms n3-k1 n5-k1 n10-k1 n20-k1",
         each(
             *(
                 as_good(task, _arm(CHOSEN, k), *(_arm(n, k) for n in FUTURES if n != CHOSEN))

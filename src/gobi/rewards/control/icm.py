@@ -92,7 +92,8 @@ class ICM(ControlReward):
     @property
     def logs(self) -> tuple[str, ...]:
         """Its columns in metrics.csv."""
-        return ("surprise", "forward_loss", *(("inverse_loss",) if self.embedding == "learned" else ()))
+        inverse = ("inverse_loss",) if self.embedding == "learned" else ()
+        return ("surprise", "surprise_spread", "forward_loss", *inverse)
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int = 1) -> Curious:
         """Fresh networks."""

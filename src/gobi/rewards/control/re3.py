@@ -72,7 +72,7 @@ class RE3(ControlReward):
     @property
     def logs(self) -> tuple[str, ...]:
         """Its columns in metrics.csv."""
-        return ("re3/distance", "re3/spread")
+        return ("re3/bonus", "re3/distance", "re3/spread")
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int = 1) -> Entropy:
         """A random encoder, and no features."""

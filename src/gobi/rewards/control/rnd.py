@@ -94,7 +94,7 @@ class RND(ControlReward):
     @property
     def logs(self) -> tuple[str, ...]:
         """Its columns in metrics.csv."""
-        return ("novelty", "predictor_loss")
+        return ("novelty", "novelty_spread", "predictor_loss")
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int = 1) -> Distilled:
         """Random networks."""

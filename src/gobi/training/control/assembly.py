@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gobi.agents.rad import RAD, slots_for
 from gobi.envs.dmc import Worker
+from gobi.errors import GobiError
 from gobi.rewards.control import ControlReward, Lessons, registry
 from gobi.training.control.recipe import ControlRecipe
 from gobi.types import Spec
@@ -53,6 +54,8 @@ def slots(recipe: ControlRecipe, spec: Spec) -> int:
 
 def reward(recipe: ControlRecipe, spec: Spec) -> ControlReward:
     """The intrinsic reward."""
+    if recipe.imagines:
+        _refuse_long_lessons(recipe, spec)
     return registry.build(
         recipe.reward,
         registry.options(recipe.reward, recipe.reward_options),
@@ -69,6 +72,22 @@ def reward(recipe: ControlRecipe, spec: Spec) -> ControlReward:
             pretrain=recipe.world_pretrain,
         ),
     )
+
+
+def _refuse_long_lessons(recipe: ControlRecipe, spec: Spec) -> None:
+    """A sequence that no episode is long enough for would be drawn from frames that were never seen."""
+    length, frames = recipe.world_length, spec.max_steps + 1
+    if length > frames:
+        raise GobiError(
+            f"world_length must be at most {frames}, the frames of an episode of {spec.id} with "
+            f"action_repeat={recipe.action_repeat}, got {length}"
+        )
+    # However episodes lie in the ring, one of them, or the longer of two parts, has that many frames then.
+    if recipe.capacity < 2 * length - 1:
+        raise GobiError(
+            f"capacity must be at least {2 * length - 1}, for the replay always to hold a sequence of "
+            f"world_length={length} frames of one episode, got {recipe.capacity}"
+        )
 
 
 def lessons_due(recipe: ControlRecipe, lessons: Lessons, step: int) -> int:

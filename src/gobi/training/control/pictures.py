@@ -11,6 +11,9 @@ from gobi.training.files import disk_errors
 from gobi.worlds.rssm import RSSM
 from gobi.worlds.rssm.drawing import picture
 
+DRAWING = 3
+"""What a draw is for, beside the purposes of `seat`."""
+
 
 def draw(folder: Path, program: Program, seat: Seat, frames: int) -> Path:
     """Writes a picture named by the frames that the agent was trained on, and returns where it lies."""
@@ -18,7 +21,7 @@ def draw(folder: Path, program: Program, seat: Seat, frames: int) -> Path:
     assert world is not None
     assert isinstance(model, RSSM)
     assert program.lessons is not None
-    key = jax.random.fold_in(seat.key, frames)
+    key = jax.random.fold_in(jax.random.fold_in(seat.key, DRAWING), frames)
     drawing, looking = jax.random.split(key)
     sequences = seat.replay.sequences(drawing, 1, program.lessons.length)
     path = folder / f"{frames:012d}.png"

@@ -19,7 +19,6 @@ STEPS_AHEAD = {"dmc/pendulum_swingup": 3}
 STATE: dict[str, Any] = {
     # GoBI imagines pictures. Where there are none, its lifelong factor is left, which is RE3.
     "reward": "re3",
-    "reward_options": "",
     "frames": 100_000,
     "batch": 128,
     "hidden": 256,
@@ -42,10 +41,18 @@ def recipe(task: str, name: str = "gobi", **changes: Any) -> ControlRecipe:
         raise unknown("recipe for control tasks", name, NAMES)
     whole = NAMES[name](find(task).id)
     fitting = STATE if changes.get("observations") == "state" else {}
-    if not registry.find(changes.get("reward", "gobi")).imagines:
-        # What the recipe says of reachability is none of another reward's options.
-        fitting = {**fitting, "reward_options": ""}
-    return whole.changed(**{**fitting, **changes})
+    changes = {**fitting, **changes}
+    return whole.changed(**{**_options_for(whole, changes), **changes})
+
+
+def _options_for(whole: ControlRecipe, changes: dict[str, Any]) -> dict[str, str]:
+    """The options that a recipe has for the rewards that were chosen: those of others are none of theirs."""
+    said = {whole.lifelong: whole.lifelong_options}
+    reward, lifelong = changes.get("reward", whole.reward), changes.get("lifelong", whole.lifelong)
+    fitting = {"lifelong_options": said.get(lifelong, "")}
+    if not registry.find(reward).imagines:
+        fitting["reward_options"] = said.get(reward, "")
+    return fitting
 
 
 def ours(task: str) -> ControlRecipe:

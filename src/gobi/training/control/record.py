@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,9 @@ COLUMNS = (
     "seconds", "steps_per_second",
 )  # fmt: skip
 """What is logged; `return`, `success` and `length` are of the episodes of an evaluation."""
+
+OF_LESSONS = ("world/", "codes/")
+"""What a world model's lessons tell begins so, and is logged too."""
 
 MUST_BE_FINITE = ("bonus", "value_loss", "policy_loss", "entropy", "temperature", "world/loss")
 
@@ -78,7 +81,8 @@ class ControlRecord(Record):
 
     def open(self, program: Program, first: Seat) -> None:
         """Opens the files to write into. `first` is any of the seats."""
-        logs = (*program.reward.logs, *sorted(name for name in first.told if name.startswith("world/")))
+        lessons = sorted(name for name in first.told if name.startswith(OF_LESSONS))
+        logs = (*program.reward.logs, *lessons)
         more = tuple(name for name in dict.fromkeys(logs) if name not in COLUMNS)
         self.describe(COLUMNS + more, lambda: self._described(program, first), beside=0)
         self.files = self._files(program)
@@ -87,13 +91,15 @@ class ControlRecord(Record):
         """What the checkpoint holds; later ones are forgotten."""
         assert self.checkpoint is not None
         seat, seats = _without_frames(program.shapes()), len(self.plan.seeds)
-        checkpoints.forget_after(self.folder.checkpoints, self.frames)
         tree = checkpoints.load(self.checkpoint, {"seats": [seat] * seats, "environments": [like] * seats})
         shape, dtype = program.spec.observation_shape, program.spec.observation_dtype
         whole = []
-        for seat, files in zip(tree["seats"], self._files(program), strict=True):
-            frames = files.read(shape, dtype, int(seat.replay.written))
+        for place, files in enumerate(self._files(program)):
+            seat = tree["seats"][place]
+            frames = files.read(shape, dtype, int(seat.replay.written), self._advice(place))
             whole.append(_with_frames(seat, jnp.asarray(frames)))
+        # Only now: if anything is damaged, a later checkpoint is what can be gone on from.
+        checkpoints.forget_after(self.folder.checkpoints, self.frames)
         return whole, tree["environments"]
 
     def check(self, told: Iterable[dict[str, float]]) -> None:
@@ -134,6 +140,19 @@ class ControlRecord(Record):
             ReplayFiles(self.folder.replay / f"seed-{seed}", program.slots, pieces)
             for seed, pieces in zip(self.plan.seeds, self.pieces, strict=True)
         ]
+
+    def _advice(self, place: int) -> Callable[[Piece], str]:
+        """How to go on without a piece of a seed's replay."""
+
+        def advice(piece: Piece) -> str:
+            assert self.checkpoint is not None
+            earlier = checkpoints.before(self.checkpoint)
+            needed = checkpoints.facts(earlier)["replay"][place] if earlier else []
+            if piece.name in {one["name"] for one in needed}:
+                return f"; the checkpoint before, {earlier}, needs it too"
+            return checkpoints.advice(self.checkpoint)
+
+        return advice
 
     def _forget(self) -> None:
         kept = checkpoints.available(self.folder.checkpoints)

@@ -7,7 +7,7 @@ in the replay, so that only those that came since the last checkpoint are writte
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +69,18 @@ class ReplayFiles:
         self.pieces = [piece for piece in self.pieces if piece.end > oldest]
         return list(self.pieces)
 
-    def read(self, shape: Sequence[int], dtype: Any, count: int) -> Shaped[np.ndarray, "slots ..."]:
-        """The frames of the whole ring; slots that never held one are 0."""
+    def read(
+        self, shape: Sequence[int], dtype: Any, count: int, advice: Callable[[Piece], str] = lambda _: ""
+    ) -> Shaped[np.ndarray, "slots ..."]:
+        """The frames of the whole ring; slots that never held one are 0.
+
+        advice:  ends the error if a piece is not as it was written.
+        """
         ring = np.zeros((self.slots, *shape), dtype)
         oldest = max(0, count - self.slots)
         reached = oldest
         for piece in self.pieces:
-            content = read_checked(self.folder / piece.name, piece.checksum)
+            content = self._read(piece, advice)
             frames = safetensors.numpy.load(content)[FRAMES]
             numbers = np.arange(piece.first, piece.end)
             # A later frame took the slot of one that is older than the ring is long.
@@ -94,6 +99,13 @@ class ReplayFiles:
         for path in self.folder.glob("*.safetensors"):
             if path.name not in names:
                 path.unlink()
+
+    def _read(self, piece: Piece, advice: Callable[[Piece], str]) -> bytes:
+        path = self.folder / piece.name
+        try:
+            return read_checked(path, piece.checksum)
+        except GobiError as error:
+            raise GobiError(f"{error}{advice(piece)}") from None
 
     def _write(self, frames: np.ndarray, first: int, end: int) -> Piece:
         name = f"{first:012d}-{end:012d}.safetensors"
