@@ -27,6 +27,7 @@ class Imagination:
     reconstructed:  its own picture of each state.
     frames:         what it imagines one step ahead, after n random actions.
     new:            which of those the memory had not held.
+    own_new:        whether it had not held the state's own frame.
     more:           how many frames further ahead were imagined besides, and were new.
     counted:        whether anything imagined from the state went to the memory.
     sizes:          m, the size of the memory after each state.
@@ -35,6 +36,7 @@ class Imagination:
     reconstructed: UInt8[np.ndarray, "states 64 64 3"]
     frames: UInt8[np.ndarray, "states n 64 64 3"]
     new: Bool[np.ndarray, "states n"]
+    own_new: Bool[np.ndarray, " states"]
     more: Int[np.ndarray, " states"]
     counted: Bool[np.ndarray, " states"]
     sizes: Int[np.ndarray, " states"]
@@ -180,6 +182,7 @@ def by_states(reach: Reachability, steps: Any, counts: bool) -> Imagination:
         reconstructed=np.concatenate([steps.reconstructed[:1, 0], steps.reconstructed[:, 1]]),
         frames=by_state(steps.frames),
         new=new[:, 1 : n + 1],
+        own_new=new[:, 0],
         more=new[:, n + 1 :].sum(axis=1),
         counted=counted[:, 1],
         sizes=sizes,

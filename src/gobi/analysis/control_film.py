@@ -39,6 +39,7 @@ def _moment(played: Episode, told: Bonus, earned: float, number: int) -> panel.M
             reconstructed=its.reconstructed[number],
             frames=its.frames[number],
             new=its.new[number],
+            own_new=bool(its.own_new[number]),
             counted=bool(its.counted[number]),
             more=int(its.more[number]),
         )

@@ -28,6 +28,7 @@ PLOT_TOP, PLOT_HEIGHT, BARS_HEIGHT = 96, 64, 30
 FRAMES_TOP = PLOT_TOP + PLOT_HEIGHT + BARS_HEIGHT + 36
 FRAMES_HEIGHT = HEIGHT - MARGIN - FRAMES_TOP
 LARGEST_FRAME, BETWEEN = 128, 4
+SEEN = "what it sees"
 
 SmallFrame = UInt8[np.ndarray, "64 64 3"]
 
@@ -39,6 +40,7 @@ class Imagined:
     reconstructed:  its own picture of the state.
     frames:         one step ahead, after random actions.
     new:            which of those the memory had not held.
+    own_new:        whether it had not held the state's own frame.
     counted:        whether they went to the memory at all.
     more:           new ones among those further ahead, which are not shown.
     """
@@ -46,6 +48,7 @@ class Imagined:
     reconstructed: SmallFrame
     frames: UInt8[np.ndarray, "n 64 64 3"]
     new: Bool[np.ndarray, " n"]
+    own_new: bool
     counted: bool
     more: int
 
@@ -138,13 +141,15 @@ class Panel:
 def _below(frame: Any, draw: Any, moment: Moment) -> None:
     """Below the task: what the agent sees of it, what its world model makes of that, and the action."""
     top, left = MARGIN + SIDE + 28, MARGIN
-    small = {"what it sees": moment.seen}
+    small = {SEEN: moment.seen}
     if moment.imagined is not None:
         small["as the model has it"] = moment.imagined.reconstructed
     for name, picture in small.items():
         if picture is not None:
             _write(draw, (left, top - 20), name, 12, QUIET)
-            frame.paste(_resized(picture, TILE), (left, top))
+            bright = name == SEEN and moment.imagined is not None and moment.imagined.own_new
+            draw.rectangle((left, top, left + TILE - 1, top + TILE - 1), fill=NEW if bright else LINES)
+            frame.paste(_resized(picture, TILE - 4), (left + 2, top + 2))
             left += 120
     _write(draw, (left, top - 20), "action", 12, QUIET)
     _action(draw, moment.action, (left, top, MARGIN + SIDE - 1, top + TILE - 1))

@@ -107,7 +107,10 @@ def test_gobi_from_pixels_learns_a_world_and_draws_it(whole):
 
 
 def test_with_a_world_model_too_a_run_goes_on_where_it_stopped(tmp_path, plan, whole):
-    """In the second episode, after lessons of the world and after the replay ran full."""
+    """In the second episode, after lessons of the world and after the replay ran full; and in the last one.
+
+    What holds for an episode alone, as the belief does, shows at the end only if it was lost in that one.
+    """
     stopped = run.Folder(tmp_path / "run")
     run.begin(stopped, plan)
     with pytest.raises(Stopped):
@@ -116,6 +119,8 @@ def test_with_a_world_model_too_a_run_goes_on_where_it_stopped(tmp_path, plan, w
     assert (facts["steps"], facts["updates"], facts["lessons"]) == (17, 11, 5)
     assert facts["diaries"][0]["episodes"] == 1
     assert facts["replay"][0][-1]["end"] > SLOTS
+    with pytest.raises(Stopped):
+        loop.go(stopped, plan, stopping=After(5))
     loop.go(stopped, plan)
 
     assert metrics.compare(stopped.metrics, whole.metrics) == []
