@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import atexit
 import functools
+import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -28,6 +30,9 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
+MAPS = Path("/proc/self/maps")
+MOST_MAPS = 20_000
+
 HEADINGS = ">v<^"
 LEGEND = {
     "#": int(cells.WALL_CELL),
@@ -35,6 +40,19 @@ LEGEND = {
     "G": int(cells.GOAL_CELL),
     "L": cells.pack(cells.LAVA, cells.RED),
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _compiled_code_makes_room() -> Iterator[None]:
+    """Forgets compiled functions before there are too many.
+
+    Each takes some maps of memory, and Linux ends a process that needs more than 65,530 of them: XLA crashes
+    while it compiles. All tests together in two processes come to that.
+    """
+    yield
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

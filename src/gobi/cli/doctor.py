@@ -27,7 +27,7 @@ EXTRAS = {
     "gymnasium": ("gymnasium",),
     "tensorboard": ("tensorboardX",),
     "wandb": ("wandb",),
-    "dmc": ("dm_control", "mujoco"),
+    "dmc": ("dm_control", "mujoco", "pillow", "imageio-ffmpeg"),
     "sb3": ("stable-baselines3",),
     "cuda12": ("jax-cuda12-plugin",),
     "cuda13": ("jax-cuda13-plugin",),

@@ -1,0 +1,177 @@
+"""Agent steps per second of training on a control task from pixels, and where the time goes.
+
+    python benchmarks/control.py --task dmc/hopper_hop --minutes 10 --csv control.csv
+    python benchmarks/control.py --small
+
+First every part by itself, in milliseconds per agent step: `draw` is a step of the environment's process,
+with its frame; `act`, `update`, `see` and `collect` are the compiled calls of a step, `collect` with the
+bonus and what it imagines; `lessons` are the world model's, one in five steps. Then the whole loop of
+`gobi train`, without evaluations: a step waits for its action and its frame, all the rest runs meanwhile, so
+that `whole` is less than the sum.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from gobi.training import run
+from gobi.training.control import assembly, loop, recipes, seat
+from gobi.training.control.recipe import ControlRecipe
+from gobi.training.folder import Folder, Plan
+from gobi.training.stopping import OutOfTime, Stopping
+
+SMALL: dict[str, Any] = {
+    "batch": 8,
+    "hidden": 16,
+    "channels": 4,
+    "image_size": 24,
+    "crop": 20,
+    "capacity": 1000,
+    "world_size": "compact",
+    "world_batch": 2,
+    "world_length": 4,
+}
+FILLED = 600
+"""Steps in the replay while parts are timed."""
+
+
+def main() -> None:
+    """Measures the parts and the whole."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--task", default="dmc/hopper_hop")
+    parser.add_argument("--rewards", nargs="+", default=["gobi", "re3", "none"])
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="bfloat16")
+    parser.add_argument("--seeds", type=int, default=1, help="side by side in the whole loop")
+    parser.add_argument("--minutes", type=float, default=1.0, help="of the whole loop, for each reward")
+    parser.add_argument("--repeats", type=int, default=100, help="calls of each part")
+    parser.add_argument("--small", action="store_true", help="a small network and small frames")
+    parser.add_argument("--csv", type=Path)
+    options = parser.parse_args()
+    rows = []
+    for reward in options.rewards:
+        recipe = recipes.recipe(
+            options.task,
+            reward=reward,
+            precision=options.precision,
+            # So that all parts are at work soon.
+            random_steps=100,
+            world_prefill=200,
+            evaluate_every=10**9,
+            **(SMALL if options.small else {}),
+        )
+        row: dict[str, Any] = {"reward": reward, "precision": options.precision, "seeds": options.seeds}
+        row |= parts(recipe, options.repeats)
+        rate = whole(recipe, options.seeds, options.minutes)
+        row |= {"whole": round(1000 / rate, 3), "steps_per_second": round(rate * options.seeds, 1)}
+        rows.append(row)
+        print("  ".join(f"{name} {value}" for name, value in row.items()), flush=True)
+    if options.csv:
+        with options.csv.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def parts(recipe: ControlRecipe, repeats: int) -> dict[str, float]:
+    """Milliseconds per agent step of each part, one seed."""
+    worker = assembly.worker(recipe, seed=0)
+    try:
+        program = seat.program(recipe, worker.spec)
+        one, seen = filled(program, worker)
+        action = np.zeros(worker.spec.action_size, np.float32)
+        drawing = timed(lambda _: worker.step(action), repeats)
+    finally:
+        worker.close()
+    held = [one]
+
+    def keep(change: Callable[[seat.Seat, int], seat.Seat]) -> Callable[[int], Any]:
+        def call(number: int) -> Any:
+            held[0] = change(held[0], number)
+            return held[0]
+
+        return call
+
+    found = {
+        "draw": drawing,
+        "act": timed(lambda n: program.act(held[0].learner, held[0].view, held[0].key, np.int32(n)), repeats),
+        "update": timed(keep(lambda it, n: program.update(it, n, n)), repeats),
+        "see": timed(keep(lambda it, n: program.see(it, seen)), repeats),
+        "collect": timed(
+            keep(lambda it, n: program.collect(it, it.view, action, 0.0, False, False, seen)), repeats
+        ),
+    }
+    if program.lessons is not None:
+        per_step = program.lessons.steps / program.lessons.every
+        found["lessons"] = per_step * timed(keep(lambda it, n: program.teach(it, n)), repeats)
+    return {name: round(1000 * seconds, 3) for name, seconds in found.items()}
+
+
+def filled(program: seat.Program, worker: Any) -> tuple[seat.Seat, np.ndarray]:
+    """A seat whose replay holds some episodes, and the frame that they are all made of."""
+    seen = worker.reset()
+    one = program.see(program.start(0), seen, first=True)
+    one = program.begin(one, seen)
+    for step in range(FILLED):
+        over = step % program.spec.max_steps == program.spec.max_steps - 1
+        action = np.zeros(program.spec.action_size, np.float32)
+        one = program.collect(one, one.view, action, 0.0, False, over, seen)
+        one = program.begin(one, seen) if over else one
+    return one, seen
+
+
+def timed(call: Callable[[int], Any], repeats: int) -> float:
+    """Seconds of a call, the mean of many; the first two compile."""
+    for number in range(2):
+        jax.block_until_ready(call(number))
+    begun = time.perf_counter()
+    result = None
+    for number in range(repeats):
+        result = call(number)
+    jax.block_until_ready(result)
+    return (time.perf_counter() - begun) / repeats
+
+
+class Clock(run.Listener):
+    """Notes when how many frames were done."""
+
+    def __init__(self):
+        self.marks: list[tuple[float, int]] = []
+
+    def row(self, frames, total, row, steps_per_second):
+        """One word on how far it is."""
+        del total, row, steps_per_second
+        self.marks.append((time.perf_counter(), frames))
+
+
+def whole(recipe: ControlRecipe, seeds: int, minutes: float) -> float:
+    """Agent steps per second of each seed in the loop of training, after the world's first lessons."""
+    plan, clock = Plan(recipe, tuple(range(seeds))), Clock()
+    with tempfile.TemporaryDirectory() as place:
+        folder = Folder(Path(place) / "run")
+        run.begin(folder, plan)
+        try:
+            stopping = Stopping(print, until=time.monotonic() + 60 * minutes)
+            loop.go(folder, plan, clock, checkpoint_seconds=1e9, stopping=stopping)
+        except OutOfTime:
+            pass
+    warm = recipe.action_repeat * (max(recipe.random_steps, recipe.world_prefill) + 100)
+    marks = [mark for mark in clock.marks if mark[1] >= warm]
+    if len(marks) < 2:
+        raise SystemExit(f"too short: fewer than {warm} frames in {minutes} minutes")
+    (begun, first), (ended, last) = marks[0], marks[-1]
+    return (last - first) / recipe.action_repeat / (ended - begun)
+
+
+if __name__ == "__main__":
+    main()
