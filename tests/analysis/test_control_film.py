@@ -12,10 +12,10 @@ import jax
 import numpy as np
 import pytest
 from PIL import Image
+from workers_here import Here
 
 from gobi.analysis import control_bonus, control_film, control_panel
 from gobi.analysis.panel import NEW
-from gobi.envs.dmc import Control, Step, Worker
 from gobi.rewards.control import Reachability
 from gobi.training import run
 from gobi.training.control import assembly, recipes, seat, trained
@@ -45,29 +45,6 @@ GOBI = {
     "steps": 2,
 }
 STATE = {"task": "cartpole_balance", "observations": "state"}
-
-
-class Here(Worker):
-    """A worker without a process."""
-
-    def __init__(self, *words: Any):
-        self.control = Control(*words)
-
-    @property
-    def spec(self):
-        return self.control.spec
-
-    def send(self, action: np.ndarray) -> None:
-        self.sent = self.control.step(action)
-
-    def receive(self) -> Step:
-        return self.sent
-
-    def close(self) -> None:
-        self.control.close()
-
-    def _ask(self, method: str, *arguments: Any) -> Any:
-        return getattr(self.control, method)(*arguments)
 
 
 @pytest.fixture(autouse=True, scope="module")

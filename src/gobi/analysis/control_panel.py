@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int, UInt8
 
-from gobi.analysis.panel import BACKGROUND, BLUE, GREEN, LINES, NEW, QUIET, TEXT, Colour, Picture
+from gobi.analysis.panel import BACKGROUND, BLUE, GREEN, LINES, NEW, QUIET, TEXT, Picture, write
 from gobi.errors import require
 
 SIDE = 320
@@ -105,13 +104,13 @@ class Panel:
 
     def _numbers(self, draw: Any, moment: Moment) -> None:
         right = LEFT + WIDTH
-        _write(draw, (LEFT, MARGIN), self.heading, 14, QUIET)
-        _write(draw, (right, MARGIN), f"step {moment.step} of {self.max_steps}", 14, QUIET, "ra")
+        write(draw, (LEFT, MARGIN), self.heading, 14, QUIET)
+        write(draw, (right, MARGIN), f"step {moment.step} of {self.max_steps}", 14, QUIET, "ra")
         earned = GREEN if moment.earned > 0 else TEXT
-        _write(draw, (LEFT, MARGIN + 22), f"return {moment.earned:.1f}", 24, earned)
+        write(draw, (LEFT, MARGIN + 22), f"return {moment.earned:.1f}", 24, earned)
         if self.bonuses is not None:
             colour = NEW if moment.bonus else QUIET
-            _write(draw, (LEFT, MARGIN + 54), _bonus_text(moment), 16, colour)
+            write(draw, (LEFT, MARGIN + 54), _bonus_text(moment), 16, colour)
 
     def _plot(self, draw: Any, moment: Moment) -> None:
         """What the episode has come to so far, and the bonuses as bars below it."""
@@ -135,7 +134,7 @@ class Panel:
                 draw.line((x, bottom - 1, x, float(top)), fill=NEW, width=1)
         value = self.values[moment.step]
         text = f"{value}" if isinstance(value, np.integer) else f"{value:.1f}"
-        _write(draw, (LEFT + 8, PLOT_TOP + 4), f"{self.curve} = {text}", 14, BLUE)
+        write(draw, (LEFT + 8, PLOT_TOP + 4), f"{self.curve} = {text}", 14, BLUE)
 
 
 def _below(frame: Any, draw: Any, moment: Moment) -> None:
@@ -146,12 +145,12 @@ def _below(frame: Any, draw: Any, moment: Moment) -> None:
         small["as the model has it"] = moment.imagined.reconstructed
     for name, picture in small.items():
         if picture is not None:
-            _write(draw, (left, top - 20), name, 12, QUIET)
+            write(draw, (left, top - 20), name, 12, QUIET)
             bright = name == SEEN and moment.imagined is not None and moment.imagined.own_new
             draw.rectangle((left, top, left + TILE - 1, top + TILE - 1), fill=NEW if bright else LINES)
             frame.paste(_resized(picture, TILE - 4), (left + 2, top + 2))
             left += 120
-    _write(draw, (left, top - 20), "action", 12, QUIET)
+    write(draw, (left, top - 20), "action", 12, QUIET)
     _action(draw, moment.action, (left, top, MARGIN + SIDE - 1, top + TILE - 1))
 
 
@@ -173,7 +172,7 @@ def _action(draw: Any, action: np.ndarray | None, box: tuple[int, int, int, int]
 
 def _frames(frame: Any, draw: Any, imagined: Imagined) -> None:
     """The frames imagined one step ahead; those that were new in a bright frame."""
-    _write(draw, (LEFT, FRAMES_TOP - 22), _imagined_text(imagined), 14, QUIET)
+    write(draw, (LEFT, FRAMES_TOP - 22), _imagined_text(imagined), 14, QUIET)
     size = tile_size(len(imagined.frames))
     columns = WIDTH // (size + BETWEEN)
     for number, (picture, new) in enumerate(zip(imagined.frames, imagined.new, strict=True)):
@@ -213,14 +212,3 @@ def _resized(picture: np.ndarray, size: int, dim: bool = False) -> Any:
     image = require("PIL.Image", extra="minigrid")
     made = image.fromarray(picture).resize((size, size), image.Resampling.BILINEAR)
     return made.point(lambda value: value // 3) if dim else made
-
-
-def _write(
-    draw: Any, place: tuple[int, int], text: str, size: int, colour: Colour, anchor: str = "la"
-) -> None:
-    draw.text(place, text, fill=colour, font=_font(size), anchor=anchor)
-
-
-@functools.lru_cache
-def _font(size: int) -> Any:
-    return require("PIL.ImageFont", extra="minigrid").load_default(size)

@@ -92,7 +92,7 @@ class Panel:
         self._numbers(draw, moment)
         self._curve(draw, moment)
         if moment.imagined is None:
-            _write(draw, (LEFT, VIEWS_TOP - 24), "what the agent sees", 14, QUIET)
+            write(draw, (LEFT, VIEWS_TOP - 24), "what the agent sees", 14, QUIET)
             frame.paste(view_picture(moment.view, 26), (LEFT, VIEWS_TOP))
         else:
             _views(frame, draw, moment.imagined, moment.more)
@@ -100,13 +100,13 @@ class Panel:
 
     def _numbers(self, draw: Any, moment: Moment) -> None:
         right = LEFT + WIDTH
-        _write(draw, (LEFT, MARGIN), self.heading, 14, QUIET)
-        _write(draw, (right, MARGIN), f"step {moment.step} of at most {self.max_steps}", 14, QUIET, "ra")
-        _write(draw, (LEFT, MARGIN + 24), moment.action, 24, TEXT)
+        write(draw, (LEFT, MARGIN), self.heading, 14, QUIET)
+        write(draw, (right, MARGIN), f"step {moment.step} of at most {self.max_steps}", 14, QUIET, "ra")
+        write(draw, (LEFT, MARGIN + 24), moment.action, 24, TEXT)
         earned = GREEN if moment.reward > 0 else QUIET
-        _write(draw, (right, MARGIN + 28), f"task reward {moment.reward:.3f}", 18, earned, "ra")
+        write(draw, (right, MARGIN + 28), f"task reward {moment.reward:.3f}", 18, earned, "ra")
         if self.bonuses is not None:
-            _write(draw, (LEFT, MARGIN + 60), _bonus_text(moment), 16, NEW if moment.bonus else QUIET)
+            write(draw, (LEFT, MARGIN + 60), _bonus_text(moment), 16, NEW if moment.bonus else QUIET)
 
     def _curve(self, draw: Any, moment: Moment) -> None:
         """The running plot, and the bonuses as bars below it."""
@@ -126,7 +126,7 @@ class Panel:
             for step in range(moment.step):
                 top = bottom - self.bonuses[step] / tallest * (BARS_HEIGHT - 4)
                 draw.line((float(across[step + 1]), bottom, float(across[step + 1]), float(top)), NEW, 2)
-        _write(draw, (LEFT + 8, CURVE_TOP - 3), f"{self.curve} = {self.sizes[moment.step]}", 14, BLUE)
+        write(draw, (LEFT + 8, CURVE_TOP - 3), f"{self.curve} = {self.sizes[moment.step]}", 14, BLUE)
 
 
 def view_picture(view: UInt8[np.ndarray, "7 7 3"], size: int) -> Any:
@@ -188,12 +188,12 @@ def _views(frame: Any, draw: Any, imagined: Sequence[Imagined], more: int) -> No
     columns, rows = (max(3, -(-len(imagined) // 2)), 2) if few else (6, 3)
     size, label = (11, 12) if few else (7, 10)
     shown = imagined[: columns * rows]
-    _write(draw, (LEFT, VIEWS_TOP - 24), _imagined_text(shown, more), 14, QUIET)
+    write(draw, (LEFT, VIEWS_TOP - 24), _imagined_text(shown, more), 14, QUIET)
     across, down = WIDTH // columns, (HEIGHT - MARGIN - VIEWS_TOP + 6) // rows
     for number, one in enumerate(shown):
         x, y = LEFT + number % columns * across, VIEWS_TOP + number // columns * down
         colour = NEW if one.new else QUIET if one.counted else LINES
-        _write(draw, (x + 2, y), one.name, label, colour)
+        write(draw, (x + 2, y), one.name, label, colour)
         top = y + label + 5
         picture = view_picture(one.view, size)
         if not one.counted:
@@ -222,9 +222,10 @@ def _short(value: float) -> str:
     return f"{value:.0f}" if value == int(value) else f"{value:.2f}"
 
 
-def _write(
+def write(
     draw: Any, place: tuple[int, int], text: str, size: int, colour: Colour, anchor: str = "la"
 ) -> None:
+    """Writes a line of text where it is anchored."""
     draw.text(place, text, fill=colour, font=_font(size), anchor=anchor)
 
 

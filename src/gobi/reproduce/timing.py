@@ -13,7 +13,6 @@ import numpy as np
 
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.folder import Run
-from gobi.training.recipe import Recipe
 
 H200 = {1: 152_743, 4: 307_953, 16: 434_341}
 """Steps per second of so many agents together, with GoBI and the paper's network: see docs/speed.md."""
@@ -108,12 +107,5 @@ def _speed(pack: Sequence[Run], known: Sequence[Earlier]) -> float | None:
 def _alike(pack: Sequence[Run], known: Sequence[Earlier]) -> list[Earlier]:
     """Earlier runs with the same network, of the same reward if there are any."""
     recipe = pack[0][1].recipe
-    network = [one for one in known if one.network == network_of(recipe)]
+    network = [one for one in known if one.network == recipe.network]
     return [one for one in network if one.reward == recipe.reward] or network
-
-
-def network_of(recipe: Recipe | ControlRecipe) -> str:
-    """What a run's card calls its network."""
-    if isinstance(recipe, Recipe):
-        return recipe.network
-    return f"{'rad' if recipe.observations == 'pixels' else 'sac'} {recipe.hidden}"

@@ -6,26 +6,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from workers_here import Here
+from workers_here import After, Here
 
 from gobi.errors import GobiError
 from gobi.training import checkpoints, run
 from gobi.training.control import assembly, loop, recipes
-from gobi.training.stopping import Stopped, Stopping
+from gobi.training.stopping import Stopped
 
 SEED = 3
-
-
-class Soon(Stopping):
-    """Stops after 12 agent steps."""
-
-    def __init__(self):
-        super().__init__(lambda _: None)
-        self.left = 12
-
-    def why(self) -> Stopped | None:
-        self.left -= 1
-        return Stopped() if self.left == 0 else None
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -51,7 +39,7 @@ def stopped(tmp_path_factory, plan) -> run.Folder:
     run.begin(folder, plan)
     for _ in range(2):
         with pytest.raises(Stopped):
-            loop.go(folder, plan, stopping=Soon())
+            loop.go(folder, plan, stopping=After(12))
     return folder
 
 

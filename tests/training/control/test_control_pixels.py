@@ -9,11 +9,11 @@ import jax
 import numpy as np
 import pytest
 import safetensors.numpy
-from workers_here import Here
+from workers_here import After, Here
 
 from gobi.training import checkpoints, metrics, run
 from gobi.training.control import assembly, loop, recipes
-from gobi.training.stopping import Stopped, Stopping
+from gobi.training.stopping import Stopped
 
 TINY: dict[str, Any] = {
     # An episode has 10 agent steps then.
@@ -44,18 +44,6 @@ TINY: dict[str, Any] = {
 
 
 SLOTS = 17
-
-
-class After(Stopping):
-    """Stops after so many agent steps."""
-
-    def __init__(self, steps: int):
-        super().__init__(lambda _: None)
-        self.left = steps
-
-    def why(self) -> Stopped | None:
-        self.left -= 1
-        return Stopped() if self.left == 0 else None
 
 
 @pytest.fixture(scope="module", autouse=True)

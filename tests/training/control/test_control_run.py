@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 import safetensors.numpy
-from workers_here import Here
+from workers_here import After, Here
 
 from gobi.errors import GobiError
 from gobi.training import checkpoints, metrics, run
@@ -18,7 +18,7 @@ from gobi.training.control import assembly, evaluation, loop, recipes, seat
 from gobi.training.control import trained as control_trained
 from gobi.training.control.evaluation import Evaluator, seeds_of
 from gobi.training.control.recipe import ControlRecipe
-from gobi.training.stopping import Stopped, Stopping
+from gobi.training.stopping import Stopped
 from gobi.training.trainer import NotFinite
 
 TINY: dict[str, Any] = {
@@ -38,18 +38,6 @@ TINY: dict[str, Any] = {
 
 def tiny(**changes: Any) -> ControlRecipe:
     return recipes.recipe("dmc/cartpole_balance", **{**TINY, **changes})
-
-
-class After(Stopping):
-    """Stops after so many agent steps."""
-
-    def __init__(self, steps: int):
-        super().__init__(lambda _: None)
-        self.left = steps
-
-    def why(self) -> Stopped | None:
-        self.left -= 1
-        return Stopped() if self.left == 0 else None
 
 
 def trained(path: Path, plan: run.Plan, **options: Any) -> run.Folder:

@@ -154,6 +154,11 @@ class ControlRecipe(AnyRecipe):
         return registry.find(self.reward).imagines
 
     @property
+    def network(self) -> str:
+        """What a card calls its network."""
+        return f"{'rad' if self.observations == 'pixels' else 'sac'} {self.hidden}"
+
+    @property
     def agent_steps(self) -> int:
         """Agent steps in the whole run."""
         return math.ceil(self.frames / self.action_repeat)

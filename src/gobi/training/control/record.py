@@ -167,7 +167,7 @@ class ControlRecord(Record):
             "reward": recipe.reward,
             "recipe": recipe.recipe,
             "recipe_digest": recipe.digest,
-            "network": f"rad {recipe.hidden}" if recipe.observations == "pixels" else f"sac {recipe.hidden}",
+            "network": recipe.network,
             "world": "rssm" if recipe.imagines else "none",
             "world_size": recipe.world_size if recipe.imagines else "",
             "policy_parameters": card.parameters(first.learner.actor),

@@ -1,4 +1,4 @@
-"""A worker without a process: what a run asks of one, played where it is asked."""
+"""Control runs in tests: a worker without a process, and a stop after so many steps."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gobi.envs.dmc import Control, Step, Worker
+from gobi.training.stopping import Stopped, Stopping
 
 
 class Here(Worker):
@@ -30,3 +31,15 @@ class Here(Worker):
 
     def _ask(self, method: str, *arguments: Any) -> Any:
         return getattr(self.control, method)(*arguments)
+
+
+class After(Stopping):
+    """Stops after so many agent steps."""
+
+    def __init__(self, steps: int):
+        super().__init__(lambda _: None)
+        self.left = steps
+
+    def why(self) -> Stopped | None:
+        self.left -= 1
+        return Stopped() if self.left == 0 else None
