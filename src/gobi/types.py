@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
 Views = dict[str, Any]
@@ -22,6 +23,7 @@ class Spec:
     num_actions:        actions are the integers 0 .. num_actions - 1; 0 where they are vectors.
     max_steps:          an episode is truncated after this many steps.
     action_size:        actions are vectors of so many numbers in [-1, 1]; 0 where they are integers.
+    classes:            observations are integers 0 .. classes - 1 (symbols); 0: they are numbers or pixels.
     """
 
     id: str
@@ -30,6 +32,7 @@ class Spec:
     num_actions: int
     max_steps: int
     action_size: int = 0
+    classes: int = 0
 
 
 class Timestep(eqx.Module):
@@ -61,6 +64,8 @@ class Transition(eqx.Module):
     reward:      the task's own reward.
     terminated:  the episode ended by the rules of the task.
     truncated:   the episode ran out of steps. Both may be true at once.
+    real:        where a step was made at all; None: everywhere. A lane that only resets makes none: it is an
+                 episode of its own, and rewards leave it out of what they learn and remember for life.
     """
 
     before: Views
@@ -69,8 +74,14 @@ class Transition(eqx.Module):
     reward: Float32[Array, "*time envs"]
     terminated: Bool[Array, "*time envs"]
     truncated: Bool[Array, "*time envs"]
+    real: Bool[Array, "*time envs"] | None = None
 
     @property
     def done(self) -> Bool[Array, "*time envs"]:
         """Whether the episode is over, for either reason."""
         return self.terminated | self.truncated
+
+    @property
+    def weights(self) -> Float32[Array, "*time envs"]:
+        """What each step counts for in averages: 1, or 0 where none was made."""
+        return jnp.ones_like(self.reward) if self.real is None else self.real.astype(jnp.float32)

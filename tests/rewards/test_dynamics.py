@@ -190,5 +190,5 @@ def test_what_cannot_be_is_refused_in_one_line():
         dynamics.dynamics(jax.random.key(0), SPEC, "rid")
     with pytest.raises(GobiError, match="at least one unit, not 0"):
         dynamics.dynamics(jax.random.key(0), SPEC, "small", 0)
-    with pytest.raises(GobiError, match=r"need uint8 observations of shape \[7, 7, 3\].* gives uint8 \[2\]"):
+    with pytest.raises(GobiError, match=r"uint8 \[7, 7, 3\].* gives uint8 \[2\]"):
         dynamics.dynamics(jax.random.key(0), dataclasses.replace(SPEC, observation_shape=(2,)))

@@ -127,9 +127,9 @@ def test_options_that_make_no_sense_are_refused(options):
         RE3(**options)
 
 
-def test_only_views_of_cells_are_encoded():
-    with pytest.raises(GobiError, match=r"re3 needs uint8 observations of shape \[7, 7, 3\]; pixels gives"):
-        RE3().init(jax.random.key(0), Spec("pixels", (84, 84, 3), "uint8", 7, 100), ENVS)
+def test_bytes_of_which_no_more_is_known_are_refused():
+    with pytest.raises(GobiError, match=r"number of classes; memory gives uint8 \[128\]$"):
+        RE3().init(jax.random.key(0), Spec("memory", (128,), "uint8", 7, 100), ENVS)
 
 
 def test_it_leads_to_the_end_of_a_corridor_that_chance_never_reaches():

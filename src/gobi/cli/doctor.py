@@ -97,7 +97,8 @@ def _extras() -> list[tuple[str, str, str]]:
 
 def _drawing() -> str:
     """What draws the frames of control tasks here, or what to install."""
-    if missing := [name for name in EXTRAS["dmc"] if _version(name) is None]:
+    # The others of the extra are for films.
+    if missing := [name for name in EXTRAS["dmc"][:2] if _version(name) is None]:
         return f"need {' and '.join(missing)}: pip install 'gobi[dmc]'"
     try:
         trial = rendering.attempt(rendering.choose())

@@ -5,20 +5,30 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from gobi.analysis.evaluation import Evaluation, Score, score
+from gobi.analysis.evaluation import Evaluation, Score, score, wilson
 from gobi.analysis.evaluation import evaluate as measure
 from gobi.cli.arguments import RunFolder, Switch, at_least
 from gobi.cli.output import progress_bar
 from gobi.cli.terminal import say, show
-from gobi.envs import dmc
+from gobi.envs import dmc, host
 from gobi.errors import GobiError
 from gobi.training import run, trained
 from gobi.training.control import trained as control
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.files import disk_errors, to_json, write_whole
+from gobi.training.host import trained as hosted
+from gobi.training.host.recipe import HostRecipe
+from gobi.training.recipe import Recipe
+
+EPISODES = {Recipe: 1000, ControlRecipe: 10, HostRecipe: 100}
+"""That each agent plays, unless one asks for more or fewer."""
+MOST_LANES = 16
+"""Episodes side by side on Gymnasium's tasks: they take turns on one core."""
+Agents = trained.Trained | control.ControlTrained | hosted.HostTrained
 
 HEADINGS = ("seed", "episodes", "success", "95 %", "return", "95 %", "length", "best known")
 
@@ -39,7 +49,8 @@ def evaluate(
 
     Args:
         folder: the run's folder.
-        episodes: how many each agent plays, each on a level of its own; by default 1000, or 10 of control.
+        episodes: how many each agent plays, each on a level of its own; by default 1000, or 10 of control,
+            or 100 of Gymnasium's.
         greedy: take the most likely action instead of drawing one; control always takes the mean action.
         seed: which of the run's agents; by default all.
         num_envs: episodes side by side; changes how long it takes, not what comes out.
@@ -48,14 +59,11 @@ def evaluate(
         overwrite: replace the file if it is there.
     """
     at_least("--num-envs", num_envs, 1)
-    on_control = isinstance(run.planned(run.Folder(folder)).recipe, ControlRecipe)
-    greedy, episodes = greedy or on_control, episodes if episodes is not None else 10 if on_control else 1000
+    recipe = run.planned(run.Folder(folder)).recipe
+    greedy = greedy or isinstance(recipe, ControlRecipe)
+    episodes = EPISODES[type(recipe)] if episodes is None else episodes
     at_least("--episodes", episodes, 1)
-    agents = (
-        control.load(folder, seed, checkpoint)
-        if on_control
-        else trained.load(folder, seed or None, checkpoint)
-    )
+    agents = _load(folder, recipe, seed, checkpoint)
     how = "greedy" if greedy else "sampled"
     out = out or folder / f"evaluation-{how}-{agents.frames:012d}.json"
     if out.suffix.lower() != ".json":
@@ -71,6 +79,8 @@ def evaluate(
 
         if isinstance(agents, control.ControlTrained):
             found = _measured(agents, episodes, told)
+        elif isinstance(agents, hosted.HostTrained):
+            found = _measured_on_host(agents, episodes, greedy, num_envs, told)
         else:
             found = measure(agents, episodes, greedy, num_envs, told)
     with disk_errors(str(out)):
@@ -78,6 +88,45 @@ def evaluate(
         write_whole(out, to_json(dataclasses.asdict(found)))
     _tell(found)
     say(f"wrote {out}")
+
+
+def _load(folder: Path, recipe: Any, seed: tuple[int, ...], checkpoint: str | None) -> Agents:
+    """The agents of a run of any kind."""
+    if isinstance(recipe, ControlRecipe):
+        return control.load(folder, seed, checkpoint)
+    if isinstance(recipe, HostRecipe):
+        return hosted.load(folder, seed, checkpoint)
+    return trained.load(folder, seed or None, checkpoint)
+
+
+def _measured_on_host(
+    agents: hosted.HostTrained,
+    episodes: int,
+    greedy: bool,
+    num_envs: int,
+    progress: Callable[[int, int], None],
+) -> Evaluation:
+    """The scores of agents on a task of Gymnasium's."""
+    played = hosted.play(agents, episodes, greedy, min(num_envs, MOST_LANES), progress)
+    return Evaluation(
+        task=agents.recipe.task,
+        frames=agents.frames,
+        source=agents.source.name,
+        level_seed=agents.episode_seed,
+        policy="greedy" if greedy else "sampled",
+        best_return=None,
+        scores=tuple(_host_score(seed, one) for seed, one in zip(agents.seeds, played, strict=True)),
+    )
+
+
+def _host_score(seed: int, played: hosted.Played) -> Score:
+    """Success as the task tells it; where it does not, an episode that earned anything counts as one."""
+    told, plain = played.successes, score(seed, played.returns, played.lengths)
+    if np.isnan(told).any():
+        return plain
+    solved = int(np.sum(told > 0))
+    within = wilson(solved, len(told))
+    return dataclasses.replace(plain, successes=solved, success=solved / len(told), success_within=within)
 
 
 def _measured(
@@ -100,7 +149,7 @@ def _tell(found: Evaluation) -> None:
     count = found.scores[0].episodes
     say(f"{found.task} after {found.frames:,} frames, {found.policy} actions")
     new = f"{count:,} new levels, none of the numbered levels of training (levels of seed {found.level_seed})"
-    if dmc.is_control(found.task):
+    if dmc.is_control(found.task) or host.is_host(found.task):
         new = f"{count:,} new starts, none of those of training (starts of seed {found.level_seed})"
     say(new)
     best = "-" if found.best_return is None else f"{found.best_return:.3f}"

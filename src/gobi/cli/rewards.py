@@ -16,6 +16,7 @@ def rewards() -> None:
     say(
         "\nprivileged: the agent itself does not see it\n"
         "coefficient: on most tasks; some have their own, and r1 to r3 and gobi decay\n"
+        "your own: gobi train TASK --reward FILE.py:CLASS, a class with init and step\n"
         "gobi train TASK --reward NAME; options, as --set reward_options=NAME=VALUE,NAME=VALUE:"
     )
     for name, entry in registry.REWARDS.items():

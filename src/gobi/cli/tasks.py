@@ -63,6 +63,9 @@ def _say_control() -> None:
     )
     if importlib.util.find_spec("dm_control") is None:
         say("control tasks need pip install 'gobi[dmc]'")
+    say("\nany task of Gymnasium's: gym/ID, such as gym/CartPole-v1; gym/MODULE:ID imports MODULE first")
+    if importlib.util.find_spec("gymnasium") is None:
+        say("Gymnasium's tasks need pip install 'gobi[gymnasium]'")
 
 
 def _span(counts: Collection[int]) -> str:

@@ -13,25 +13,41 @@ import numpy as np
 import tyro
 
 from gobi.analysis import curves
+from gobi.cli import plot
+from gobi.cli.advising import Advising
 from gobi.cli.arguments import RunFolder, Switch, TaskName, at_least, check_seed
 from gobi.cli.bars import bars
 from gobi.cli.output import new_folder
 from gobi.cli.terminal import say, show
 from gobi.cli.watch import watch
-from gobi.envs import dmc
+from gobi.envs import dmc, host
 from gobi.envs.dmc import rendering
 from gobi.envs.dmc import tasks as control_tasks
 from gobi.envs.minigrid import ceilings, registry
 from gobi.errors import GobiError, MissingExtra, require
-from gobi.training import recipes, run
+from gobi.rewards import own
+from gobi.training import assembly, recipes, run
 from gobi.training.control import recipes as control_recipes
 from gobi.training.control.recipe import ControlRecipe
+from gobi.training.host import loop as host_loop
+from gobi.training.host import recipes as host_recipes
+from gobi.training.host import seat as host_seat
+from gobi.training.host.recipe import HostRecipe
 from gobi.training.recipe import AnyRecipe, Recipe
 from gobi.training.trainer import Row
 
 Settings = Annotated[
     tuple[str, ...], tyro.conf.arg(name="set", metavar="FIELD=VALUE"), tyro.conf.UseAppendAction
 ]
+
+
+AnyTask = Recipe | ControlRecipe | HostRecipe
+HOMES: dict[type[AnyTask], str] = {
+    Recipe: "grids",
+    ControlRecipe: "control tasks, dmc/...",
+    HostRecipe: "Gymnasium's tasks, gym/...",
+}
+"""The kinds of recipes, and the tasks that take them."""
 
 
 def train(
@@ -41,7 +57,7 @@ def train(
     reward: str = "",
     recipe: str = "gobi",
     world: Literal["real", "learned", ""] = "",
-    network: Literal["paper", "coded", "compact", ""] = "",
+    network: Literal["paper", "coded", "compact", "feedforward", "recurrent", ""] = "",
     observations: Literal["pixels", "state", ""] = "",
     frames: str = "",
     extrinsic: float | None = None,
@@ -55,11 +71,14 @@ def train(
     """Trains an agent on a task; without arguments, on one that a laptop solves in minutes.
 
     Args:
-        task: the task, for example KeyCorridorS3R3 or dmc/hopper_hop; `gobi tasks` lists them.
-        reward: the intrinsic reward; by default the recipe's. `gobi rewards` lists them.
+        task: the task, for example KeyCorridorS3R3 or dmc/hopper_hop; `gobi tasks` lists them. Any task of
+            Gymnasium's is gym/ID.
+        reward: the intrinsic reward; by default the recipe's. `gobi rewards` lists them. Your own is
+            FILE.py:CLASS, on grids and Gymnasium's tasks.
         recipe: gobi (ours), as_coded (the paper's public code, on grids) or as_written (its text).
         world: on grids, imagine with the simulator itself, or with a learned model; by default the recipe's.
-        network: on grids, the policy's network; by default the recipe's, or compact on a CPU.
+        network: the policy's network: on grids paper, coded or compact, by default the recipe's, or compact
+            on a CPU; on Gymnasium's tasks feedforward or recurrent.
         observations: on control tasks, what the agent sees; by default pixels.
         frames: environment steps in all, such as 8e6; by default the recipe's.
         extrinsic: weight of the task's own reward; 0 explores without a task.
@@ -81,12 +100,9 @@ def train(
     words += [] if extrinsic is None else [f"extrinsic={extrinsic}"]
     chosen = choose(task, recipe, _read(task, [*settings, *words]))
     plan = run.Plan(chosen, tuple(range(seed, seed + seeds)), deterministic)
-    if isinstance(chosen, ControlRecipe):
-        _refuse_without_extra(chosen)
-        short = control_tasks.short(chosen.task)
-    else:
-        short = registry.short(chosen.task)
-    folder = run.Folder(new_folder(out, f"{short}-{chosen.reward}"))
+    _refuse_what_cannot_start(chosen)
+    paid = own.short(chosen.reward) if own.is_own(chosen.reward) else chosen.reward
+    folder = run.Folder(new_folder(out, f"{_short(chosen)}-{paid}"))
     run.begin(folder, plan)
     go(folder, plan, checkpoint_seconds=checkpoint_seconds)
     if not task:
@@ -129,41 +145,59 @@ def recipe(task: TaskName, /, *, recipe: str = "gobi", settings: Settings = ()) 
     print(_named(task, recipe, given).to_json())
 
 
-def choose(task: str, name: str, given: dict[str, Any]) -> Recipe | ControlRecipe:
+def choose(task: str, name: str, given: dict[str, Any]) -> AnyTask:
     """The recipe: what was given, else what fits the machine, else what the named recipe says."""
     if not task:
         return recipes.quick(**given)
-    if not dmc.is_control(task) and jax.default_backend() == "cpu" and name == "gobi":
+    if _kind(task) is Recipe and jax.default_backend() == "cpu" and name == "gobi":
         return recipes.compact(recipes.recipe(task, name), **given)
     return _named(task, name, given)
 
 
-def _named(task: str, name: str, given: dict[str, Any]) -> Recipe | ControlRecipe:
+def _named(task: str, name: str, given: dict[str, Any]) -> AnyTask:
     """The recipe of that name, of the kind that the task takes."""
-    kind = control_recipes if dmc.is_control(task) else recipes
-    return kind.recipe(task, name, **given)
+    kinds = {Recipe: recipes, ControlRecipe: control_recipes, HostRecipe: host_recipes}
+    return kinds[_kind(task)].recipe(task, name, **given)
+
+
+def _kind(task: str) -> type[AnyTask]:
+    if host.is_host(task):
+        return HostRecipe
+    return ControlRecipe if dmc.is_control(task) else Recipe
 
 
 def _read(task: str, words: Sequence[str]) -> dict[str, Any]:
-    """FIELD=VALUE words as settings; what only tasks of the other kind have is called so."""
-    mine, other, home = Recipe, ControlRecipe, "control tasks, dmc/..."
-    if dmc.is_control(task):
-        mine, other, home = ControlRecipe, Recipe, "grids"
-    elsewhere = {field.name for field in dataclasses.fields(other)} - {
-        field.name for field in dataclasses.fields(mine)
-    }
-    for word in words:
-        if word.partition("=")[0] in elsewhere:
-            raise GobiError(
-                f"{word.partition('=')[0]} is a setting of {home}: {task or 'this task'} has none"
-            )
-    return mine.read_settings(words)
+    """FIELD=VALUE words as settings; what only tasks of another kind have is called so."""
+    mine = _kind(task)
+    fields = {kind: {field.name for field in dataclasses.fields(kind)} for kind in HOMES}
+    for name in (word.partition("=")[0] for word in words):
+        homes = [home for kind, home in HOMES.items() if name in fields[kind]]
+        if homes and name not in fields[mine]:
+            raise GobiError(f"{name} is a setting of {homes[0]}: {task or 'this task'} has none")
+    given = mine.read_settings(words)
+    if own.is_own(given.get("reward", "")):
+        # A run belongs to the file as it is now.
+        given["reward"] = own.pinned(given["reward"])
+    return given
 
 
-def _refuse_without_extra(recipe: ControlRecipe) -> None:
-    """Says what is missing on this machine before anything is written."""
-    require("dm_control", extra="dmc")
-    rendering.choose(needed=recipe.observations == "pixels")
+def _short(recipe: AnyTask) -> str:
+    """The task in the name of a folder."""
+    kinds = {Recipe: registry, ControlRecipe: control_tasks, HostRecipe: host}
+    return kinds[type(recipe)].short(recipe.task)
+
+
+def _refuse_what_cannot_start(recipe: AnyTask) -> None:
+    """Says what is wrong, or missing on this machine, before anything is written."""
+    if isinstance(recipe, ControlRecipe):
+        require("dm_control", extra="dmc")
+        rendering.choose(needed=recipe.observations == "pixels")
+    elif isinstance(recipe, HostRecipe):
+        lanes = host.make(recipe.task, 1)
+        host_seat.reward(recipe, lanes.spec)
+        lanes.close()
+    elif own.is_own(recipe.reward):
+        assembly.reward(recipe, registry.make(recipe.task))
 
 
 def make_deterministic() -> None:
@@ -187,8 +221,11 @@ def go(
     if getattr(recipe, "observations", "") == "pixels" and jax.default_backend() == "cpu":
         say("from pixels without a GPU this is slow; --observations state learns in minutes")
     try:
-        with bars() as listener:
-            outcome = run.go(folder, plan, listener, checkpoint, checkpoint_seconds)
+        with bars() as shown:
+            listener = Advising(shown, folder)
+            # On Gymnasium's tasks the environments are on the host, and the loop is another one.
+            trained = host_loop.go if isinstance(recipe, HostRecipe) else run.go
+            outcome = trained(folder, plan, listener, checkpoint, checkpoint_seconds)
     except run.Stopped:
         say(f"stopped and saved: gobi resume {folder.path} goes on from there")
         raise
@@ -217,13 +254,14 @@ ON_CONTROL = {
     "success": "success",
     "updates": "updates",
 }
+ON_HOST = {"return": "return", "length": "length", "success": "success", "episodes": "episodes"}
 """Metrics in the table at the end, and what they are called there."""
 
 
 def _tell(folder: run.Folder, outcome: run.Outcome) -> None:
     """The table per seed, and where everything lies."""
     recipe, row = outcome.plan.recipe, outcome.row
-    names = ON_CONTROL if isinstance(recipe, ControlRecipe) else ON_GRIDS
+    names = {ControlRecipe: ON_CONTROL, HostRecipe: ON_HOST}.get(type(recipe), ON_GRIDS)
     known = ceilings.known().get(recipe.task)
     best = [f"{known.best_return:.3f}" if known else "-"] if names is ON_GRIDS else []
     rows = [
@@ -242,7 +280,7 @@ def _tell(folder: run.Folder, outcome: run.Outcome) -> None:
 def draw_curves(folder: run.Folder) -> list[Path]:
     """Draws a run's curves, where that can be done, and returns what was written."""
     try:
-        curves.plot([folder.path], folder.curves)
+        curves.plot([folder.path], folder.curves, panels=plot.usual_panels([folder.path]))
     except MissingExtra as error:
         say(f"no curves: {error}")
         return []
@@ -257,4 +295,4 @@ def _number(name: str, row: Row, place: int) -> str:
         return f"{value:.0%}"
     if name == "return" and abs(value) < 10:
         return f"{value:.3f}"
-    return f"{value:,.0f}" if name in ("distinct", "updates") else f"{value:.1f}"
+    return f"{value:,.0f}" if name in ("distinct", "updates", "episodes") else f"{value:.1f}"

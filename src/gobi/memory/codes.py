@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Integer, Key, Shaped, UInt32
+from jaxtyping import Array, Bool, Float32, Integer, Key, Shaped, UInt32
 
 from gobi.errors import GobiError
 
@@ -92,14 +92,23 @@ class SimHash(eqx.Module):
         Up to 64 bits are the code itself, bit 0 the lowest of its first word; more are folded by `exact`,
         which keeps apart what differs in any bit.
         """
+        return coded_signs(self._products(self._flat(observation)) > 0)
+
+    def _flat(self, observation: Shaped[Array, "..."]) -> Float32[Array, "... size"]:
         batch = observation.ndim - len(self.shape)
-        if observation.shape[batch:] != self.shape:
-            raise GobiError(f"this SimHash codes observations of shape {self.shape}, not {observation.shape}")
-        flat = observation.reshape(*observation.shape[:batch], -1).astype(jnp.float32)
+        if observation.shape[max(batch, 0) :] != self.shape:
+            raise GobiError(f"this hash codes observations of shape {self.shape}, not {observation.shape}")
+        return observation.reshape(*observation.shape[:batch], -1).astype(jnp.float32)
+
+    def _products(self, flat: Float32[Array, "... size"]) -> Float32[Array, "... bits"]:
         # The default precision of a GPU (TF32) would round the inputs.
-        signs = jnp.matmul(flat, self.projection.T, precision=jax.lax.Precision.HIGHEST) > 0
-        words = _packed(signs, at_least=2)
-        return words if words.shape[-1] == 2 else exact(words, ndim=1)
+        return jnp.matmul(flat, self.projection.T, precision=jax.lax.Precision.HIGHEST)
+
+
+def coded_signs(signs: Bool[Array, "... bits"]) -> UInt32[Array, "... 2"]:
+    """Signs as a code: themselves if there are at most 64, else folded."""
+    words = _packed(signs, at_least=2)
+    return words if words.shape[-1] == 2 else exact(words, ndim=1)
 
 
 def _words(observation: Shaped[Array, "..."], ndim: int) -> UInt32[Array, "... words"]:

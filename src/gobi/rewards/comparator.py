@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt8
+from jaxtyping import Array, Bool, Float32, Int32, Key, Num, PyTree
 
 from gobi.networks import symbols
 from gobi.networks.layers import ConvStack, Linear, conv_stack, num_patches, orthogonal_linear, product
+from gobi.rewards import real_steps
+from gobi.rewards.any_embedding import AnyEmbedding, any_embedding, kind_of
+from gobi.rewards.real_steps import Real
 from gobi.rewards.reward import Metrics
 from gobi.types import Spec
 
@@ -31,7 +35,8 @@ class Comparator(eqx.Module):
     The MLP's first layer is the sum of a product with what is remembered and one with what is seen now, so
     that each of them is worked out once, however many it is compared with.
 
-    convolutions:  over the cells of a grid; None where observations are something else.
+    convolutions:  over the cells of a grid; for other observations an embedding by what they are; None where
+                   they are bytes, which are read bit by bit.
     dense:         to the embedding.
     first:         the MLP's first layer, of both embeddings in a row.
     hidden:        its other layers.
@@ -39,18 +44,20 @@ class Comparator(eqx.Module):
     inputs:        how cells are read: `onehot` or `raw`.
     """
 
-    convolutions: ConvStack | None
+    convolutions: ConvStack | AnyEmbedding | None
     dense: Linear
     first: Linear
     hidden: tuple[Linear, ...]
     output: Linear
     inputs: str = eqx.field(static=True)
 
-    def embed(self, observations: UInt8[Array, "rows *shape"]) -> Float32[Array, "rows units"]:
+    def embed(self, observations: Num[Array, "rows *shape"]) -> Float32[Array, "rows units"]:
         """The embedding of each observation."""
         if self.convolutions is None:
             bits = (observations[..., None] >> jnp.arange(8, dtype=jnp.uint8)) & 1
             x = bits.reshape(len(bits), -1).astype(jnp.float32)
+        elif isinstance(self.convolutions, AnyEmbedding):
+            x = self.convolutions(observations)
         else:
             x = self.convolutions(symbols.encode_views(observations, self.inputs, jnp.float32))
         return jax.nn.relu(self.dense(x))
@@ -78,18 +85,22 @@ def comparator(key: Key[Array, ""], spec: Spec, size: str = "paper", inputs: str
 
     paper:  convolutions of 32, 128, 512 channels as the policy's, 512 units, four hidden layers of 512.
     small:  convolutions of 16 and 32 channels, 64 units, two hidden layers of 64.
+
+    Observations that are not 7x7 views are read by `any_embedding` of the same size instead, or bit by bit
+    where they are bytes of which no more is known.
     """
     at_cells, at_dense, at_first, at_output, *at_hidden = jax.random.split(key, 4 + HIDDEN[size] - 1)
     units = UNITS[size]
     shape = spec.observation_shape
-    convolutions, features = None, 8
-    for length in shape:
-        features *= length
-    if len(shape) == 3 and shape[2] == len(symbols.CLASSES):
+    if spec.observation_dtype == "uint8" and not spec.classes and len(shape) != 3:
+        convolutions, features = None, 8 * math.prod(shape)
+    elif kind_of(spec) == "view":
         convolutions = conv_stack(
             at_cells, symbols.input_channels(inputs), CHANNELS[size], strides=STRIDES[size]
         )
         features = CHANNELS[size][-1] * _left(shape[0], STRIDES[size]) * _left(shape[1], STRIDES[size])
+    else:
+        convolutions, features = any_embedding(at_cells, spec, size, units, linear=False), units
     return Comparator(
         convolutions=convolutions,
         dense=orthogonal_linear(at_dense, features, units),
@@ -120,7 +131,7 @@ class Lessons(eqx.Module):
 
     network: Comparator
     optimiser: PyTree
-    observations: UInt8[Array, "window envs *shape"]
+    observations: Num[Array, "window envs *shape"]
     episodes: Int32[Array, "window envs"]
     episode: Int32[Array, " envs"]
     count: Int32[Array, ""]
@@ -131,7 +142,9 @@ def lessons(network: Comparator, spec: Spec, num_envs: int, window: int) -> Less
     return Lessons(
         network=network,
         optimiser=optax.adam(1.0).init(cast(optax.Params, network)),
-        observations=jnp.zeros((window, num_envs, *spec.observation_shape), jnp.uint8),
+        observations=jnp.zeros(
+            (window, num_envs, *spec.observation_shape), jnp.dtype(spec.observation_dtype)
+        ),
         episodes=jnp.full((window, num_envs), -1, jnp.int32),
         episode=jnp.zeros(num_envs, jnp.int32),
         count=jnp.int32(0),
@@ -141,7 +154,7 @@ def lessons(network: Comparator, spec: Spec, num_envs: int, window: int) -> Less
 def lesson(
     state: Lessons,
     key: Key[Array, ""],
-    observations: UInt8[Array, "time envs *shape"],
+    observations: Num[Array, "time envs *shape"],
     done: Bool[Array, "time envs"],
     *,
     near: int,
@@ -150,6 +163,7 @@ def lesson(
     batches: int,
     learning_rate: float,
     alike: str = "near",
+    real: Real = None,
 ) -> tuple[Lessons, Metrics]:
     """Adds a rollout to the window, then makes `batches` steps of Adam on `pairs` pairs each.
 
@@ -158,10 +172,12 @@ def lesson(
     near, far:     pairs at most `near` steps apart are within reach, those more than `far` apart are not.
     alike:         equal observations are within reach however far apart (`near`), or as their steps say
                    (`drawn`).
+    real:          which steps were made at all; the others never enter the window.
 
     Without a pair of each kind in the window nothing is learned.
     """
-    state = _seen(state, observations, done)
+    untaught = state
+    state = _seen(state, observations, done, real)
     optimiser = optax.adam(learning_rate)
 
     def batch(carry: tuple[Comparator, PyTree], key: Key[Array, ""]):
@@ -190,24 +206,32 @@ def lesson(
         "ec/accuracy": jnp.mean(accuracy),
         "ec/taught": possible[-1].astype(jnp.float32),
     }
-    return state, logged
+    return real_steps.if_any(real, state, untaught), logged
 
 
 def _seen(
-    state: Lessons, observations: UInt8[Array, "time envs *shape"], done: Bool[Array, "time envs"]
+    state: Lessons,
+    observations: Num[Array, "time envs *shape"],
+    done: Bool[Array, "time envs"],
+    real: Real,
 ) -> Lessons:
     """The window after a rollout: the last steps of each environment."""
     window = len(state.episodes)
-    before = jnp.concatenate([jnp.zeros_like(done[:1]), done[:-1]])
+    ended = done if real is None else done & real
+    before = jnp.concatenate([jnp.zeros_like(done[:1]), ended[:-1]])
     episodes = state.episode + jnp.cumsum(before, axis=0, dtype=jnp.int32)
+    everything = jnp.concatenate([state.observations, observations])
+    numbers = jnp.concatenate([state.episodes, episodes])
+    if real is not None:
+        # Each environment's steps that were made come last, in their order, and the window ends with them.
+        there = jnp.concatenate([state.episodes >= 0, real])
+        order = jnp.argsort(there, axis=0, stable=True)
+        lanes = jnp.arange(order.shape[1])
+        everything, numbers = everything[order, lanes], jnp.where(there, numbers, -1)[order, lanes]
     return eqx.tree_at(
         lambda s: (s.observations, s.episodes, s.episode),
         state,
-        (
-            jnp.concatenate([state.observations, observations])[-window:],
-            jnp.concatenate([state.episodes, episodes])[-window:],
-            episodes[-1] + done[-1],
-        ),
+        (everything[-window:], numbers[-window:], episodes[-1] + ended[-1]),
     )
 
 
@@ -246,8 +270,8 @@ def draw_pairs(
 
 def _loss(
     network: Comparator,
-    one: UInt8[Array, "pairs *shape"],
-    other: UInt8[Array, "pairs *shape"],
+    one: Num[Array, "pairs *shape"],
+    other: Num[Array, "pairs *shape"],
     within: Bool[Array, " pairs"],
 ) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
     """The cross-entropy of near against far, and how many are told right."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Key
 
 from gobi.memory import counts
-from gobi.memory.codes import SimHash, exact, mix
+from gobi.memory.codes import exact, mix
+from gobi.rewards.real_steps import over_all
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition
 
@@ -18,13 +22,13 @@ class Count(Reward):
     The paper counts "from the start of training"; its code keeps one dictionary per actor process, which
     is `shared=False` here: every parallel environment counts for itself.
 
-    hash:      from observations to codes; None is exact.
+    hash:      from observations to codes, a `SimHash` say; None is exact.
     view:      the view that is counted.
     shared:    one count for all environments, or one each.
     capacity:  room for codes to begin with; the table grows as it fills.
     """
 
-    hash: SimHash | None = None
+    hash: Any = None
     view: str = eqx.field(static=True, default="observation")
     shared: bool = eqx.field(static=True, default=False)
     capacity: int = eqx.field(static=True, default=2**18)
@@ -33,6 +37,11 @@ class Count(Reward):
     def reads(self) -> frozenset[str]:
         """The view that is counted."""
         return frozenset({self.view})
+
+    @property
+    def instead(self) -> Mapping[str, str]:
+        """The observation may be counted."""
+        return {self.view: "view=observation"}
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> counts.LifelongCounts:
         """Nothing has been counted."""
@@ -48,10 +57,14 @@ class Count(Reward):
         time, envs = transitions.reward.shape
         if not self.shared:
             codes = mix(codes, jnp.broadcast_to(jnp.arange(envs, dtype=jnp.uint32), (time, envs)))
-        state, count = counts.add(state, codes.reshape(-1, 2), jnp.ones(time * envs, bool))
+        real = transitions.real
+        valid = jnp.ones(time * envs, bool) if real is None else real.reshape(-1)
+        state, count = counts.add(state, codes.reshape(-1, 2), valid)
         bonus = 1 / jnp.sqrt(count.astype(jnp.float32)).reshape(time, envs)
+        if real is not None:
+            bonus = jnp.where(real, bonus, 0)
         logged = {
-            "lifelong": jnp.mean(bonus),
+            "lifelong": over_all(bonus, real),
             "distinct": state.used.astype(jnp.float32),
             "dropped/lifelong": state.dropped.astype(jnp.float32),
             "load/lifelong": state.load,

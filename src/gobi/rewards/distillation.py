@@ -14,13 +14,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float32, Key, PyTree, UInt8
+from jaxtyping import Array, Float32, Key, Num, PyTree
 
 from gobi.agents.impala import optimiser as rmsprop
 from gobi.errors import GobiError, unknown
 from gobi.networks import symbols
 from gobi.networks.layers import Linear, torch_linear
+from gobi.rewards import real_steps
+from gobi.rewards.any_embedding import AnyEmbedding, any_embedding, kind_of
 from gobi.rewards.embeddings import SIDE, Embedding, narrow, through, wide
+from gobi.rewards.real_steps import Real
 from gobi.rewards.reward import Metrics
 from gobi.types import Spec
 
@@ -54,15 +57,15 @@ class Networks(eqx.Module):
     predictor:  learns to say the same.
     """
 
-    encoder: Embedding | None
-    target: Embedding | MLP
-    predictor: Embedding | MLP
+    encoder: Embedding | AnyEmbedding | None
+    target: Embedding | AnyEmbedding | MLP
+    predictor: Embedding | AnyEmbedding | MLP
 
-    def read(self, views: UInt8[Array, "*batch 7 7 3"]) -> Any:
-        """What target and predictor read of views."""
+    def read(self, views: Num[Array, "..."]) -> Any:
+        """What target and predictor read of views [..., *shape]."""
         return views if self.encoder is None else self.encoder(views)
 
-    def novelty(self, views: UInt8[Array, "*batch 7 7 3"], norm: Norm) -> Float32[Array, "*batch"]:
+    def novelty(self, views: Num[Array, "..."], norm: Norm) -> Float32[Array, "..."]:
         """nov(o) = ||predictor(o) - target(o)||, or its square."""
         x = self.read(views)
         return length(self.predictor(x) - self.target(x), norm)
@@ -94,9 +97,8 @@ class Distilled(eqx.Module):
 
 def on_views(key: Key[Array, ""], spec: Spec, kind: Kind) -> Networks:
     """Target and predictor are two embeddings of the view, alike but for their weights."""
-    _check_views(spec)
     one, other = jax.random.split(key)
-    return Networks(None, embedding(one, kind), embedding(other, kind))
+    return Networks(None, _embedding(one, spec, kind), _embedding(other, spec, kind))
 
 
 def on_frozen_features(key: Key[Array, ""], spec: Spec, kind: Kind) -> Networks:
@@ -105,12 +107,11 @@ def on_frozen_features(key: Key[Array, ""], spec: Spec, kind: Kind) -> Networks:
     With `paper` the encoder is the policy's feature extractor, as it would be before training; the target has
     four layers of 128 units, the predictor layers of 1024, 1024, 128, 128 and 128.
     """
-    _check_views(spec)
     encoder_key, one, other = jax.random.split(key, 3)
     units = UNITS[kind]
     narrow, wide = (32, 64) if kind == "small" else (128, 1024)
     return Networks(
-        encoder=embedding(encoder_key, kind),
+        encoder=_embedding(encoder_key, spec, kind),
         target=mlp(one, (units, *[narrow] * 4)),
         predictor=mlp(other, (units, wide, wide, *[narrow] * 3)),
     )
@@ -130,6 +131,13 @@ def embedding(key: Key[Array, ""], kind: Kind) -> Embedding:
         sizes = (SIDE * SIDE * symbols.ALL_CLASSES, 64, units)
         return Embedding(None, mlp(key, sizes).layers, "onehot", linear=True)
     return narrow(key, units) if kind == "ride" else wide(key, units)
+
+
+def _embedding(key: Key[Array, ""], spec: Spec, kind: Kind) -> Embedding | AnyEmbedding:
+    """A fresh embedding of a task's observations; what are not 7x7 views get one as wide as the kind says."""
+    if kind_of(spec) == "view":
+        return embedding(key, kind)
+    return any_embedding(key, spec, kind, UNITS[kind])
 
 
 def mlp(key: Key[Array, ""], sizes: Sequence[int]) -> MLP:
@@ -161,14 +169,22 @@ class Teaching(eqx.Module):
             return Distilled(networks, optax.adam(self.rate).init(predictor))
         return Distilled(networks, rmsprop.init(predictor))
 
-    def learn(self, state: Distilled, views: UInt8[Array, "time envs 7 7 3"]) -> tuple[Distilled, Metrics]:
-        """One step of the predictor. Logs the loss before it, and the gradient's norm before clipping."""
+    def learn(
+        self, state: Distilled, views: Num[Array, "time envs *shape"], real: Real = None
+    ) -> tuple[Distilled, Metrics]:
+        """One step of the predictor. Logs the loss before it, and the gradient's norm before clipping.
+
+        real:  which of the views were reached by a step; the others teach nothing.
+        """
         networks = state.networks
         x = networks.read(views)
         wanted = networks.target(x)
 
-        def loss(predictor: Embedding | MLP) -> Float32[Array, ""]:
-            errors = jnp.mean(length(predictor(x) - wanted, self.norm), axis=1)
+        def loss(predictor: Embedding | AnyEmbedding | MLP) -> Float32[Array, ""]:
+            errors = length(predictor(x) - wanted, self.norm)
+            if not self.summed and real is not None:
+                return self.weight * real_steps.over_all(errors, real)
+            errors = real_steps.over_envs(errors, real)
             return self.weight * (jnp.sum(errors) if self.summed else jnp.mean(errors))
 
         value, gradient = jax.value_and_grad(loss)(networks.predictor)
@@ -179,8 +195,9 @@ class Teaching(eqx.Module):
             predictor = eqx.apply_updates(networks.predictor, changes)
         else:
             predictor, optimiser = rmsprop.step(networks.predictor, gradient, state.optimiser, self.rate)
-        networks = Networks(networks.encoder, networks.target, predictor)
-        return Distilled(networks, optimiser), {"predictor_loss": value, "predictor_gradient_norm": size}
+        learned = Distilled(Networks(networks.encoder, networks.target, predictor), optimiser)
+        logged = {"predictor_loss": value, "predictor_gradient_norm": size}
+        return real_steps.if_any(real, learned, state), logged
 
 
 def check_options(norm: str, network: str, **positive: float) -> None:
@@ -192,11 +209,3 @@ def check_options(norm: str, network: str, **positive: float) -> None:
     for name, value in positive.items():
         if not (value > 0 and math.isfinite(value)):
             raise GobiError(f"{name} must be a positive number, got {value}")
-
-
-def _check_views(spec: Spec) -> None:
-    if spec.observation_shape != (SIDE, SIDE, 3) or spec.observation_dtype != "uint8":
-        raise GobiError(
-            "random networks here read uint8 observations of shape [7, 7, 3]; "
-            f"{spec.id} gives {spec.observation_dtype} {list(spec.observation_shape)}"
-        )

@@ -3,6 +3,7 @@
 An embedding of the view is trained together with two models on top of it: the inverse model tells from two
 consecutive embeddings which action lies between them, the forward model tells from an embedding and an action
 the next embedding. What the agent cannot influence helps neither, so the embedding need not keep it.
+Actions are integers, or vectors of numbers: those the inverse model estimates instead of choosing among them.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float32, Int32, Key, UInt8
+from jaxtyping import Array, Float32, Int32, Key, Num
 
 from gobi.agents.impala import optimiser as rmsprop
 from gobi.errors import GobiError, unknown
 from gobi.networks.layers import Linear, orthogonal_linear
+from gobi.rewards import real_steps
+from gobi.rewards.any_embedding import AnyEmbedding, any_embedding, kind_of
 from gobi.rewards.embeddings import Embedding, narrow, wide
 from gobi.rewards.reward import Metrics
 from gobi.types import Spec, Transition, Views
@@ -26,6 +29,10 @@ HIDDEN = {"ride": 256, "paper": 256, "small": 64}
 """Units of the hidden layer of the forward and of the inverse model."""
 CLIP = 40.0
 """The largest gradient norm of each of the three networks."""
+
+
+Action = Int32[Array, "*batch"] | Float32[Array, "*batch size"]
+"""Integers, or vectors."""
 
 
 class TwoLayers(eqx.Module):
@@ -43,17 +50,19 @@ class Dynamics(eqx.Module):
     """The three networks. All of them take any number of rows; embeddings are computed once, by `embed`.
 
     embedding:  views to vectors.
-    forward:    an embedding and a one-hot action to the next embedding.
-    inverse:    two consecutive embeddings to the logits of the action between them.
+    forward:    an embedding and an action, one-hot or a vector, to the next embedding.
+    inverse:    two consecutive embeddings to the logits of the action between them, or to the vector it is.
+    continuous: whether actions are vectors.
     """
 
-    embedding: Embedding
+    embedding: Embedding | AnyEmbedding
     forward: TwoLayers
     inverse: TwoLayers
+    continuous: bool = eqx.field(static=True, default=False)
 
     @property
     def num_actions(self) -> int:
-        """How many actions the inverse model tells apart."""
+        """How many actions the inverse model tells apart, or how many numbers make one."""
         return self.inverse.output.bias.shape[-1]
 
     @property
@@ -61,8 +70,8 @@ class Dynamics(eqx.Module):
         """The length of an embedding."""
         return self.forward.output.bias.shape[-1]
 
-    def embed(self, views: UInt8[Array, "*batch 7 7 3"]) -> Float32[Array, "*batch units"]:
-        """The embedding of each view."""
+    def embed(self, views: Num[Array, "..."]) -> Float32[Array, "... units"]:
+        """The embedding of each view [..., *shape]."""
         return self.embedding(views)
 
     def embed_both(
@@ -73,31 +82,49 @@ class Dynamics(eqx.Module):
         return both[0], both[1]
 
     def predict(
-        self, before: Float32[Array, "*batch units"], action: Int32[Array, "*batch"]
+        self, before: Float32[Array, "*batch units"], action: Action
     ) -> Float32[Array, "*batch units"]:
         """The forward model's guess at the next embedding."""
-        actions = jax.nn.one_hot(action, self.num_actions, dtype=before.dtype)
+        actions = action if self.continuous else jax.nn.one_hot(action, self.num_actions, dtype=before.dtype)
         return self.forward(jnp.concatenate([before, actions], axis=-1))
 
     def logits(
         self, before: Float32[Array, "*batch units"], after: Float32[Array, "*batch units"]
     ) -> Float32[Array, "*batch actions"]:
-        """The inverse model's guess at the action between two embeddings."""
+        """The inverse model's guess at the action between two embeddings; the vector itself if it is one."""
         return self.inverse(jnp.concatenate([before, after], axis=-1))
 
     def forward_loss(
         self,
         before: Float32[Array, "*batch units"],
         after: Float32[Array, "*batch units"],
-        action: Int32[Array, "*batch"],
+        action: Action,
         norm: str = "plain",
     ) -> Float32[Array, "*batch"]:
         """How far off the forward model is, for each row of embeddings; gradients reach both of them."""
         return size(self.predict(before, action) - after, norm)
 
+    def inverse_losses(
+        self, before: Float32[Array, "*batch units"], after: Float32[Array, "*batch units"], action: Action
+    ) -> tuple[Float32[Array, "*batch"], dict[str, Float32[Array, "*batch"]]]:
+        """How far off the inverse model is, for each row, and what tells it in plain terms.
+
+        Of integers the cross-entropy, and `inverse_accuracy`, whether the likeliest is the right one. Of
+        vectors the squared error, summed, and `inverse_error`, the root of its mean over the vector.
+        """
+        guess = self.logits(before, after)
+        if self.continuous:
+            squares = jnp.sum(jnp.square(guess - action), axis=-1)
+            return squares, {"inverse_error": jnp.sqrt(squares / self.num_actions)}
+        hits = jnp.argmax(guess, axis=-1) == action
+        return cross_entropy(guess, action), {"inverse_accuracy": hits.astype(jnp.float32)}
+
 
 def dynamics(key: Key[Array, ""], spec: Spec, kind: str = "ride", units: int | None = None) -> Dynamics:
-    """Fresh networks for the 7x7 views of a task; all weights orthogonal, all biases zero.
+    """Fresh networks for the observations and actions of a task.
+
+    On 7x7 views, all weights are orthogonal and all biases zero. Other observations get an embedding by what
+    they are, as wide as `kind` says, see `any_embedding`.
 
     kind:   `ride` as in RIDE's public code: integers / 255, convolutions of 32, 32 and `units` channels, all
             with stride 2, which leave one place of the 49; models with 256 hidden units.
@@ -107,17 +134,14 @@ def dynamics(key: Key[Array, ""], spec: Spec, kind: str = "ride", units: int | N
     units:  the length of an embedding; None takes 128, 1024 and 32.
     """
     check_options(kind, units)
-    if spec.observation_shape != (7, 7, 3) or spec.observation_dtype != "uint8":
-        raise GobiError(
-            "learned features need uint8 observations of shape [7, 7, 3]; "
-            f"{spec.id} gives {spec.observation_dtype} {list(spec.observation_shape)}"
-        )
     units, hidden = UNITS[kind] if units is None else units, HIDDEN[kind]
     embedding, forward, inverse = jax.random.split(key, 3)
+    actions = spec.action_size or spec.num_actions
     return Dynamics(
-        embedding=_embedding(embedding, kind, units),
-        forward=_two_layers(forward, units + spec.num_actions, hidden, units),
-        inverse=_two_layers(inverse, 2 * units, hidden, spec.num_actions),
+        embedding=_embedding(embedding, spec, kind, units),
+        forward=_two_layers(forward, units + actions, hidden, units),
+        inverse=_two_layers(inverse, 2 * units, hidden, actions),
+        continuous=spec.action_size > 0,
     )
 
 
@@ -152,33 +176,30 @@ def learn(
     norm:              the forward loss: the length of the error, or its square.
 
     The rate is constant, and the gradient of each network is clipped by itself. The last step of an episode
-    counts like any other: `after` is where it led.
+    counts like any other: `after` is where it led. Where no step was made there is nothing to learn.
     """
+    real = transitions.real
 
     def total(network: Dynamics) -> tuple[Float32[Array, ""], Metrics]:
         before, after = network.embed_both(transitions.before, transitions.after)
         loss, logged = jnp.float32(0), {}
         if forward:
             rows = network.forward_loss(before, after, transitions.action, norm)
-            loss += forward * jnp.sum(jnp.mean(rows, axis=1))
-            logged |= {"forward_loss": jnp.mean(rows)}
+            loss += forward * jnp.sum(real_steps.over_envs(rows, real))
+            logged |= {"forward_loss": real_steps.over_all(rows, real)}
         if inverse:
-            logits = network.logits(before, after)
-            rows = cross_entropy(logits, transitions.action)
-            loss += inverse * jnp.sum(jnp.mean(rows, axis=1))
-            hits = jnp.argmax(logits, axis=-1) == transitions.action
-            logged |= {"inverse_loss": jnp.mean(rows), "inverse_accuracy": jnp.mean(hits, dtype=jnp.float32)}
+            rows, told = network.inverse_losses(before, after, transitions.action)
+            loss += inverse * jnp.sum(real_steps.over_envs(rows, real))
+            told |= {"inverse_loss": rows}
+            logged |= {name: real_steps.over_all(values, real) for name, values in told.items()}
         return loss, logged
 
     gradients, logged = jax.grad(total, has_aux=True)(state.network)
-    clipped = Dynamics(
-        *(
-            rmsprop.clip(part, rmsprop.norm(part), CLIP)
-            for part in (gradients.embedding, gradients.forward, gradients.inverse)
-        )
-    )
-    network, squares = rmsprop.step(state.network, clipped, state.optimiser, learning_rate)
-    return Learner(network, squares), logged
+    parts = gradients.embedding, gradients.forward, gradients.inverse
+    clipped = [rmsprop.clip(part, rmsprop.norm(part), CLIP) for part in parts]
+    gradients = Dynamics(*clipped, continuous=gradients.continuous)
+    network, squares = rmsprop.step(state.network, gradients, state.optimiser, learning_rate)
+    return real_steps.if_any(real, Learner(network, squares), state), logged
 
 
 def size(vectors: Float32[Array, "*batch units"], norm: str) -> Float32[Array, "*batch"]:
@@ -212,7 +233,9 @@ def check_options(
         raise GobiError(f"loss weights are not negative and not both 0, got {forward} and {inverse}")
 
 
-def _embedding(key: Key[Array, ""], kind: str, units: int) -> Embedding:
+def _embedding(key: Key[Array, ""], spec: Spec, kind: str, units: int) -> Embedding | AnyEmbedding:
+    if kind_of(spec) != "view":
+        return any_embedding(key, spec, kind, units)
     if kind == "paper":
         return wide(key, units)
     return narrow(key, units) if kind == "ride" else narrow(key, units, "onehot", channels=16)

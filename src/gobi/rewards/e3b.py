@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Key
 
 from gobi.errors import GobiError
-from gobi.rewards import dynamics
+from gobi.rewards import dynamics, real_steps
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition
 
@@ -109,7 +109,10 @@ class E3B(Reward):
         bonus = jnp.maximum(bonus, 0.0)
         if self.relative:
             bonus = jnp.where(state.lessons > 0, bonus, 0.0)
-        return state, bonus, {"e3b/bonus": jnp.mean(bonus), "e3b/largest": jnp.max(bonus)}
+        if transitions.real is not None:
+            bonus = jnp.where(transitions.real, bonus, 0.0)
+        logged = {"e3b/bonus": real_steps.over_all(bonus, transitions.real), "e3b/largest": jnp.max(bonus)}
+        return state, bonus, logged
 
     def learn(self, state: Ellipse, key: Key[Array, ""], transitions: Transition) -> tuple[Ellipse, Metrics]:
         """One step of the inverse model and its features, after which their variance is measured."""
@@ -117,16 +120,18 @@ class E3B(Reward):
         learned, logged = dynamics.learn(
             state.learner, transitions, forward=0.0, inverse=1.0, learning_rate=self.rate
         )
+        taught = eqx.tree_at(lambda s: s.learner, state, learned)
         if self.relative:
             features = learned.network.embed(transitions.after["observation"])
-            found = jnp.maximum(jnp.sum(jnp.var(features, axis=(0, 1))), LEAST)
+            found = jnp.maximum(jnp.sum(real_steps.variance(features, transitions.real)), LEAST)
             lessons = state.lessons + 1
             variance = state.variance + jnp.maximum(1 / lessons, LATELY) * (found - state.variance)
             # The ridge of episodes begun before there was a variance to measure it by means nothing.
             fresh = state.fresh | (state.lessons == 0)
-            state = eqx.tree_at(lambda s: (s.variance, s.lessons, s.fresh), state, (variance, lessons, fresh))
+            changed = variance, lessons, fresh
+            taught = eqx.tree_at(lambda s: (s.variance, s.lessons, s.fresh), taught, changed)
             logged |= {"e3b/variance": variance}
-        return eqx.tree_at(lambda s: s.learner, state, learned), logged
+        return real_steps.if_any(transitions.real, taught, state), logged
 
 
 def _times(

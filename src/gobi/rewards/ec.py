@@ -7,10 +7,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, Key, UInt8
+from jaxtyping import Array, Bool, Float32, Int32, Key, Num
 
 from gobi.errors import GobiError, unknown
 from gobi.rewards.comparator import ALIKE, INPUTS, SIZES, Comparator, Lessons, comparator, lesson, lessons
+from gobi.rewards.real_steps import Real, over_all
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition
 
@@ -31,7 +32,7 @@ class Curious(eqx.Module):
 
     beta: Float32[Array, ""]
     threshold: Float32[Array, ""]
-    buffer: UInt8[Array, "envs capacity *shape"]
+    buffer: Num[Array, "envs capacity *shape"]
     added: Int32[Array, " envs"]
     fresh: Bool[Array, " envs"]
     novel: Bool[Array, " envs"]
@@ -61,7 +62,7 @@ class EC(Reward):
     pairs, batches: pairs in a step of Adam, and such steps in a lesson, which is one rollout.
     rate:           Adam's learning rate.
     size:           `paper` with 512 units, or `small` for laptops.
-    inputs:         how cells are read: `onehot` or `raw`.
+    inputs:         how the cells of 7x7 views are read: `onehot` or `raw`.
     pretrain:       in a run: steps of random play that the comparator learns from beforehand, after which it
                     stays as it is; 0 lets it learn from the rollouts.
     """
@@ -122,13 +123,13 @@ class EC(Reward):
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Curious:
         """Nothing remembered, nothing learned."""
-        if spec.observation_dtype != "uint8":
-            raise GobiError(f"ec sees uint8 observations; {spec.id} gives {spec.observation_dtype}")
         weights, draws = jax.random.split(key)
         return Curious(
             beta=jnp.float32(self.beta),
             threshold=jnp.float32(self.threshold),
-            buffer=jnp.zeros((num_envs, self.capacity, *spec.observation_shape), jnp.uint8),
+            buffer=jnp.zeros(
+                (num_envs, self.capacity, *spec.observation_shape), jnp.dtype(spec.observation_dtype)
+            ),
             added=jnp.zeros(num_envs, jnp.int32),
             fresh=jnp.ones(num_envs, bool),
             novel=jnp.zeros(num_envs, bool),
@@ -146,7 +147,7 @@ class EC(Reward):
         if state.lessons is not None:
             bonus = jnp.where(state.lessons.count >= self.warmup, bonus, 0.0)
         logged = {
-            "ec/similarity": jnp.mean(similarity),
+            "ec/similarity": over_all(similarity, transitions.real),
             "ec/remembered": jnp.mean(jnp.minimum(state.added, self.capacity), dtype=jnp.float32),
         }
         return state, bonus, logged
@@ -155,7 +156,8 @@ class EC(Reward):
         """A lesson on the rollout's pairs, unless the comparator is fixed."""
         if state.lessons is None:
             return state, {}
-        learned, logged = self.teach(state.lessons, key, transitions.before["observation"], transitions.done)
+        left = transitions.before["observation"]
+        learned, logged = self.teach(state.lessons, key, left, transitions.done, transitions.real)
         logged["ec/lessons"] = learned.count.astype(jnp.float32)
         return eqx.tree_at(lambda s: s.lessons, state, learned), logged
 
@@ -177,8 +179,9 @@ class EC(Reward):
         self,
         learner: Lessons,
         key: Key[Array, ""],
-        observations: UInt8[Array, "time envs *shape"],
+        observations: Num[Array, "time envs *shape"],
         done: Bool[Array, "time envs"],
+        real: Real = None,
     ) -> tuple[Lessons, Metrics]:
         """A lesson with this reward's options."""
         return lesson(
@@ -192,6 +195,7 @@ class EC(Reward):
             batches=self.batches,
             learning_rate=self.rate,
             alike=self.alike,
+            real=real,
         )
 
     def _similarities(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float32, Key
 
 from gobi.rewards import dynamics
+from gobi.rewards.real_steps import over_all
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition
 
@@ -59,7 +59,7 @@ class ICM(Reward):
         network = state.network
         before, after = network.embed_both(transitions.before, transitions.after)
         bonus = self.factor * network.forward_loss(before, after, transitions.action, self.norm)
-        return state, bonus, {"surprise": jnp.mean(bonus)}
+        return state, bonus, {"surprise": over_all(bonus, transitions.real)}
 
     def learn(
         self, state: dynamics.Learner, key: Key[Array, ""], transitions: Transition

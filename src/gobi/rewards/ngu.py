@@ -10,8 +10,12 @@ from jaxtyping import Array, Bool, Float32, Int32, Key
 from gobi.errors import GobiError
 from gobi.memory.neighbours import nearest
 from gobi.rewards import dynamics
+from gobi.rewards.real_steps import over_all
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition
+
+MOST = 30_000
+"""States of an episode that are remembered, at most: the room of the original."""
 
 
 class Episode(eqx.Module):
@@ -21,7 +25,7 @@ class Episode(eqx.Module):
     held:      how many of them there are.
     fresh:     whether an episode begins with the next step.
     distance:  the running mean of the squared distance to the neighbours, of each environment.
-    counted:   the steps in that mean.
+    counted:   the steps in that mean, those that were made.
     learner:   the embedding and what trains it.
     """
 
@@ -78,9 +82,12 @@ class NGU(Reward):
         return ("ngu/similarity", "ngu/distance", "inverse_accuracy", "inverse_loss")
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Episode:
-        """Empty memories with room for the longest episode, and an embedding that has learned nothing."""
+        """Empty memories with room for the longest episode, and an embedding that has learned nothing.
+
+        Of episodes of more than `MOST` steps, the first ones are remembered.
+        """
         return Episode(
-            memory=jnp.zeros((num_envs, spec.max_steps, self.units)),
+            memory=jnp.zeros((num_envs, min(spec.max_steps, MOST), self.units)),
             held=jnp.zeros(num_envs, jnp.int32),
             fresh=jnp.ones(num_envs, bool),
             distance=jnp.zeros(num_envs),
@@ -101,11 +108,7 @@ class NGU(Reward):
 
         near = jnp.isfinite(squares)
         squares = jnp.where(near, squares, 0.0)
-        mean = jnp.sum(squares, axis=-1) / jnp.sum(near, axis=-1)
-        steps = 1 + jnp.arange(len(mean), dtype=jnp.float32)[:, None]
-        counted = state.counted + steps
-        # A mean of means: the count stays small enough for a float to go on counting.
-        distance = state.distance + (jnp.cumsum(mean, axis=0) - steps * state.distance) / counted
+        distance, counted = _running(state, squares, near, transitions.real)
         ratio = squares / jnp.where(distance > 0, distance, 1.0)[..., None]
         kernel = self.epsilon / (jnp.maximum(ratio - self.cluster, 0.0) + self.epsilon)
         similarity = jnp.sqrt(jnp.sum(kernel * near, axis=-1)) + self.c
@@ -118,8 +121,8 @@ class NGU(Reward):
             (memory, held, transitions.done[-1], distance[-1], counted[-1]),
         )
         logged = {
-            "ngu/bonus": jnp.mean(bonus),
-            "ngu/similarity": jnp.mean(similarity),
+            "ngu/bonus": over_all(bonus, transitions.real),
+            "ngu/similarity": over_all(similarity, transitions.real),
             "ngu/distance": jnp.mean(distance),
         }
         return state, bonus, logged
@@ -131,6 +134,23 @@ class NGU(Reward):
             state.learner, transitions, forward=0.0, inverse=1.0, learning_rate=self.rate
         )
         return eqx.tree_at(lambda s: s.learner, state, learned), logged
+
+
+def _running(
+    state: Episode,
+    squares: Float32[Array, "time envs k"],
+    near: Bool[Array, "time envs k"],
+    real: Bool[Array, "time envs"] | None,
+) -> tuple[Float32[Array, "time envs"], Float32[Array, "time envs"]]:
+    """The running mean of the squared distance to the neighbours up to each step, and the steps in it."""
+    mean = jnp.sum(squares, axis=-1) / jnp.sum(near, axis=-1)
+    steps = 1 + jnp.arange(len(mean), dtype=jnp.float32)[:, None]
+    if real is not None:
+        mean, steps = jnp.where(real, mean, 0), jnp.cumsum(real, axis=0, dtype=jnp.float32)
+    counted = state.counted + steps
+    # A mean of means: the count stays small enough for a float to go on counting.
+    distance = state.distance + (jnp.cumsum(mean, axis=0) - steps * state.distance) / jnp.maximum(counted, 1)
+    return distance, counted
 
 
 def _visible(

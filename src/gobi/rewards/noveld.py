@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from gobi.memory import episodic
 from gobi.memory.codes import exact
 from gobi.rewards import distillation
 from gobi.rewards.distillation import Distilled, Kind, Norm, Teaching
+from gobi.rewards.real_steps import over_all
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition, Views
 
@@ -56,6 +58,7 @@ class NovelD(Reward):
     loss_weight:  of the predictor's loss.
     rate:         Adam's learning rate.
     capacity:     states per episode to have room for; None takes what an episode can bring, to a limit.
+    hash:         from the counted view to codes, for views that hardly ever recur exactly; None is exact.
     """
 
     alpha: float = eqx.field(static=True, default=0.5)
@@ -67,6 +70,7 @@ class NovelD(Reward):
     loss_weight: float = eqx.field(static=True, default=1.0)
     rate: float = eqx.field(static=True, default=1e-4)
     capacity: int | None = eqx.field(static=True, default=None)
+    hash: Any = None
 
     def __check_init__(self):
         distillation.check_options(self.norm, self.network, loss_weight=self.loss_weight, rate=self.rate)
@@ -81,6 +85,11 @@ class NovelD(Reward):
     def reads(self) -> frozenset[str]:
         """The agent's own view, and the one that is counted."""
         return frozenset({"observation", self.counted})
+
+    @property
+    def instead(self) -> Mapping[str, str]:
+        """The observation may stand for the state."""
+        return {"full_grid": "counted=observation"}
 
     @property
     def logs(self) -> tuple[str, ...]:
@@ -112,9 +121,9 @@ class NovelD(Reward):
         state, first_visits = self.first_visits(state, transitions)
         rise = jnp.maximum(after - self.alpha * before, 0)
         logged = {
-            "novelty": jnp.mean(after),
-            "novelty_rise": jnp.mean(rise),
-            "first_visits": jnp.mean(first_visits, dtype=jnp.float32),
+            "novelty": over_all(after, transitions.real),
+            "novelty_rise": over_all(rise, transitions.real),
+            "first_visits": over_all(first_visits.astype(jnp.float32), transitions.real),
             "dropped/visits": state.visited.dropped.astype(jnp.float32),
             "load/visits": state.visited.load,
         }
@@ -125,7 +134,8 @@ class NovelD(Reward):
     ) -> tuple[Novelties, Metrics]:
         """One step of the predictor on where the steps led."""
         del key
-        distilled, logged = self.teaching.learn(state.distilled, transitions.after["observation"])
+        reached = transitions.after["observation"]
+        distilled, logged = self.teaching.learn(state.distilled, reached, transitions.real)
         return Novelties(distilled, state.visited, state.fresh), logged
 
     def grow(self, state: Novelties, memories: frozenset[str]) -> Novelties:
@@ -154,4 +164,4 @@ class NovelD(Reward):
 
     def _codes(self, views: Views):
         seen = views[self.counted]
-        return exact(seen, ndim=seen.ndim - 2)
+        return exact(seen, ndim=seen.ndim - 2) if self.hash is None else self.hash(seen)

@@ -10,7 +10,9 @@ from gobi.errors import GobiError, unknown
 from gobi.memory.neighbours import nearest
 from gobi.networks import symbols
 from gobi.networks.layers import conv_stack
+from gobi.rewards.any_embedding import AnyEmbedding, any_embedding, kind_of
 from gobi.rewards.embeddings import Embedding
+from gobi.rewards.real_steps import over_all
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition
 
@@ -31,7 +33,7 @@ class Recent(eqx.Module):
 
     buffer: Float32[Array, "room units"]
     added: Int32[Array, ""]
-    encoder: Embedding
+    encoder: Embedding | AnyEmbedding
     counted: Float32[Array, ""]
     mean: Float32[Array, ""]
     squares: Float32[Array, ""]
@@ -49,7 +51,7 @@ class RE3(Reward):
                  code for control from pixels.
     room:        observations in the buffer.
     units:       features.
-    inputs:      how the encoder reads cells: `raw` or `onehot`.
+    inputs:      how the encoder reads the cells of 7x7 views: `raw` or `onehot`.
     """
 
     k: int = eqx.field(static=True, default=3)
@@ -83,59 +85,77 @@ class RE3(Reward):
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Recent:
         """A random encoder and an empty buffer."""
         del num_envs
-        if spec.observation_shape != (7, 7, 3) or spec.observation_dtype != "uint8":
-            raise GobiError(
-                "re3 needs uint8 observations of shape [7, 7, 3]; "
-                f"{spec.id} gives {spec.observation_dtype} {list(spec.observation_shape)}"
-            )
-        # 7x7 cells become 4x4, 2x2 and 1: the last channels are the features.
-        stack = conv_stack(key, symbols.input_channels(self.inputs), (*CHANNELS, self.units), (2, 2, 2))
         return Recent(
             buffer=jnp.zeros((self.room, self.units)),
             added=jnp.int32(0),
-            encoder=Embedding(stack, (), "raw" if self.inputs == "raw" else "onehot"),
+            encoder=self._encoder(key, spec),
             counted=jnp.float32(1e-4),
             mean=jnp.float32(0),
             squares=jnp.float32(1e-4),
         )
+
+    def _encoder(self, key: Key[Array, ""], spec: Spec) -> Embedding | AnyEmbedding:
+        if kind_of(spec) != "view":
+            return any_embedding(key, spec, "small", self.units)
+        # 7x7 cells become 4x4, 2x2 and 1: the last channels are the features.
+        stack = conv_stack(key, symbols.input_channels(self.inputs), (*CHANNELS, self.units), (2, 2, 2))
+        return Embedding(stack, (), "raw" if self.inputs == "raw" else "onehot")
 
     def rollout(
         self, state: Recent, transitions: Transition
     ) -> tuple[Recent, Float32[Array, "time envs"], Metrics]:
         """All distances of the rollout in one product."""
         time, envs = transitions.reward.shape
+        real = jnp.ones((time, envs), bool) if transitions.real is None else transitions.real
         rows = state.encoder(transitions.after["observation"]).reshape(time * envs, self.units)
         points = jnp.concatenate([state.buffer, rows])
-        squares = nearest(rows, points, self._there(state, time, envs), self.k)
+        squares = nearest(rows, points, self._there(state, real), self.k)
         enough = jnp.isfinite(squares[:, -1])
         apart = jnp.sqrt(squares)
         apart = apart[:, -1] if self.neighbours == "kth" else jnp.mean(apart, axis=-1)
         apart = jnp.where(enough, apart, 0.0).reshape(time, envs)
-        state, spread = _spread(state, apart, enough.reshape(time, envs))
+        state, spread = _spread(state, apart, enough.reshape(time, envs) & real)
         bonus = jnp.log1p(apart) if self.form == "log" else apart / spread[:, None]
-        logged = {"re3/bonus": jnp.mean(bonus), "re3/distance": jnp.mean(apart), "re3/spread": spread[-1]}
-        return self._entered(state, rows), bonus, logged
+        logged = {
+            "re3/bonus": over_all(bonus, transitions.real),
+            "re3/distance": over_all(apart, transitions.real),
+            "re3/spread": spread[-1],
+        }
+        return self._entered(state, rows, real), bonus, logged
 
-    def _there(self, state: Recent, time: int, envs: int) -> Bool[Array, "queries points"]:
+    def _there(self, state: Recent, real: Bool[Array, "time envs"]) -> Bool[Array, "queries points"]:
         """Which of the buffer and the rollout each step sees: the last ones before it, as many as have room.
 
-        Observations are numbered from the rollout's first on, so that those of the buffer are negative.
+        Observations are numbered from the rollout's first on, so that those of the buffer are negative. Where
+        no step was made there is nothing to see, and nothing to number.
         """
+        envs = real.shape[1]
         slots = jnp.arange(self.room)
         age = 1 + (state.added - 1 - slots) % self.room
-        number = jnp.concatenate([-age, jnp.arange(time * envs)])
-        written = jnp.concatenate([slots < state.added, jnp.ones(time * envs, bool)])
-        now = jnp.repeat(envs * jnp.arange(time), envs)[:, None]
+        number = jnp.concatenate([-age, _numbers(real)])
+        written = jnp.concatenate([slots < state.added, real.reshape(-1)])
+        made = jnp.sum(real, axis=1, dtype=jnp.int32)
+        now = jnp.repeat(jnp.cumsum(made) - made, envs)[:, None]
         return written & (number < now) & (number >= now - self.room)
 
-    def _entered(self, state: Recent, rows: Float32[Array, "rows units"]) -> Recent:
-        """The buffer with the rollout's features in it."""
-        total = state.added + len(rows)
-        last = rows[-self.room :]
-        place = (total - len(last) + jnp.arange(len(last))) % self.room
+    def _entered(
+        self, state: Recent, rows: Float32[Array, "rows units"], real: Bool[Array, "time envs"]
+    ) -> Recent:
+        """The buffer with the features of the steps that were made, the last ones if there are too many."""
+        number, made = _numbers(real), jnp.sum(real, dtype=jnp.int32)
+        kept = real.reshape(-1) & (number >= made - self.room)
+        # Beyond the end nothing is written.
+        place = jnp.where(kept, (state.added + number) % self.room, self.room)
+        total = state.added + made
         # A full buffer is told by any number from its room on: kept small, it never overflows.
         added = jnp.where(total < self.room, total, self.room + total % self.room)
-        return eqx.tree_at(lambda s: (s.buffer, s.added), state, (state.buffer.at[place].set(last), added))
+        buffer = state.buffer.at[place].set(rows, mode="drop")
+        return eqx.tree_at(lambda s: (s.buffer, s.added), state, (buffer, added))
+
+
+def _numbers(real: Bool[Array, "time envs"]) -> Int32[Array, " rows"]:
+    """The steps that were made, numbered in the order of time, and of the environments within one time."""
+    return jnp.cumsum(real.reshape(-1), dtype=jnp.int32) - 1
 
 
 def _spread(

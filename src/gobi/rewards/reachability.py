@@ -7,11 +7,12 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, Key, UInt32
+from jaxtyping import Array, Bool, Float32, Int32, Key, Shaped, UInt32
 
 from gobi.errors import GobiError
 from gobi.memory import episodic, executed
 from gobi.memory.codes import SimHash, exact
+from gobi.rewards.real_steps import over_all
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition, Views
 from gobi.worlds.erasure import erase_movable
@@ -96,7 +97,10 @@ class Reachability(Reward):
     def rollout(
         self, state: Reachable, transitions: Transition
     ) -> tuple[Reachable, Float32[Array, "time envs"], Metrics]:
-        """Imagines from all states of the rollout at once, and enters it all into the memories in order."""
+        """Imagines from all states of the rollout at once, and enters it all into the memories in order.
+
+        Where no step was made nothing is paid. That lane's codes are an episode of their own, and forgotten.
+        """
         first = jnp.concatenate([~state.begun[None], transitions.done[:-1]])
         pay = self._departures if self.credit == "departure" else self._arrivals
         state, growth = pay(state, transitions, first)
@@ -104,8 +108,10 @@ class Reachability(Reward):
             lambda s: (s.begun, s.steps), state, (~transitions.done[-1], state.steps + len(growth))
         )
         bonus = growth.astype(jnp.float32)
+        if transitions.real is not None:
+            bonus = jnp.where(transitions.real, bonus, 0)
         logged = {
-            "growth": jnp.mean(bonus),
+            "growth": over_all(bonus, transitions.real),
             "dropped/episodic": state.memory.dropped.astype(jnp.float32),
             "load/episodic": state.memory.load,
         }
@@ -189,9 +195,12 @@ class Reachability(Reward):
             name: jax.tree.map(lambda part: part.reshape(-1, *part.shape[len(batch) :]), views[name])
             for name in self.reads
         }
-        imagined, valid = self.world.imagine(state.world, keys.reshape(-1), rows)
-        everything = jnp.concatenate([rows["observation"][:, None], imagined], axis=1)
-        real = jnp.concatenate([jnp.ones((len(valid), 1), bool), valid], axis=1)
+        everything = rows["observation"][:, None]
+        real = jnp.ones(everything.shape[:2], bool)
+        if self.world.predictions:
+            imagined, valid = self.world.imagine(state.world, keys.reshape(-1), rows)
+            everything = jnp.concatenate([everything, imagined], axis=1)
+            real = jnp.concatenate([real, valid], axis=1)
         codes = self.code(everything)
         return codes.reshape(*batch, -1, 2), real.reshape(*batch, -1)
 
@@ -228,10 +237,10 @@ class Reachability(Reward):
         _, codes, valid = jax.lax.while_loop(more, imagine, (jnp.int32(0), *nothing))
         return codes.reshape(*wanted.shape, width, 2), valid.reshape(*wanted.shape, width)
 
-    def code(self, observation: Any) -> UInt32[Array, "*batch 2"]:
+    def code(self, observation: Shaped[Array, "a b ..."]) -> UInt32[Array, "a b 2"]:
         """The codes of observations, movable objects taken out first if they are to be."""
         seen = erase_movable(observation) if self.erase else observation
-        return exact(seen) if self.hash is None else self.hash(seen)
+        return exact(seen, ndim=seen.ndim - 2) if self.hash is None else self.hash(seen)
 
 
 def _codes_of_an_episode(spec: Spec, codes_per_step: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Key
 
+from gobi.errors import GobiError
 from gobi.types import Spec, Transition
 
 Metrics = dict[str, Float32[Array, ""]]
@@ -31,6 +33,11 @@ class Reward(eqx.Module):
     def logs(self) -> tuple[str, ...]:
         """The names of its metrics that get columns of their own in a run's metrics.csv."""
         return ()
+
+    @property
+    def instead(self) -> Mapping[str, str]:
+        """For views that few environments show: the option, as it is written, that does without them."""
+        return {}
 
     @property
     def numbers(self) -> dict[str, float]:
@@ -95,6 +102,11 @@ class Product(Reward):
         return self.first.reads | self.second.reads
 
     @property
+    def instead(self) -> Mapping[str, str]:
+        """What either of them can do without."""
+        return {**self.first.instead, **self.second.instead}
+
+    @property
     def logs(self) -> tuple[str, ...]:
         """What either of them logs."""
         return tuple(dict.fromkeys(self.first.logs + self.second.logs))
@@ -133,6 +145,11 @@ class Positive(Reward):
     def reads(self) -> frozenset[str]:
         """What the inner reward reads."""
         return self.inner.reads
+
+    @property
+    def instead(self) -> Mapping[str, str]:
+        """What the inner reward can do without."""
+        return self.inner.instead
 
     @property
     def logs(self) -> tuple[str, ...]:
@@ -177,3 +194,18 @@ class Nothing(Reward):
     ) -> tuple[Any, Float32[Array, "time envs"], Metrics]:
         """Zeros."""
         return state, jnp.zeros_like(transitions.reward), {}
+
+
+def check_views(reward: Any, views: Iterable[str]) -> None:
+    """Refuses a reward that reads a view which is not among those there are; says what to use instead.
+
+    reward:  a `Reward`, or anything with its `reads`.
+    views:   the names of what can be read, such as `observation`.
+    """
+    there = sorted(views)
+    for missing in sorted(reward.reads - frozenset(there)):
+        option = getattr(reward, "instead", {}).get(missing)
+        hint = f"; use the option {option}" if option else ""
+        raise GobiError(
+            f"this reward reads {missing}, which is not to be had here (there is {', '.join(there)}){hint}"
+        )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key
@@ -10,6 +13,7 @@ from gobi.errors import unknown
 from gobi.memory import episodic_counts
 from gobi.memory.codes import exact
 from gobi.rewards import dynamics
+from gobi.rewards.real_steps import over_all
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition
 
@@ -45,6 +49,7 @@ class RIDE(Reward):
                   public code it has not: it is counted for the episode before, whose counts are then cleared.
     forward:      the weight of the forward model's loss; `inverse` that of the inverse model's.
     rate:         the learning rate, which is constant.
+    hash:         from the counted view to codes, for views that hardly ever recur exactly; None is exact.
     """
 
     network: str = eqx.field(static=True, default="ride")
@@ -55,6 +60,7 @@ class RIDE(Reward):
     forward: float = eqx.field(static=True, default=10.0)
     inverse: float = eqx.field(static=True, default=0.1)
     rate: float = eqx.field(static=True, default=1e-4)
+    hash: Any = None
 
     def __check_init__(self):
         dynamics.check_options(self.network, self.units, self.norm, self.forward, self.inverse)
@@ -65,6 +71,11 @@ class RIDE(Reward):
     def reads(self) -> frozenset[str]:
         """The observation, and the view that is counted."""
         return frozenset({"observation", self.counted})
+
+    @property
+    def instead(self) -> Mapping[str, str]:
+        """The observation may stand for the state."""
+        return {"full_grid": "counted=observation"}
 
     @property
     def logs(self) -> tuple[str, ...]:
@@ -89,8 +100,8 @@ class RIDE(Reward):
         shares = 1 / jnp.sqrt(counts.astype(jnp.float32))
         state = Impact(state.learner, visits, transitions.done[-1])
         logged = {
-            "impact": jnp.mean(impact),
-            "episodic": jnp.mean(shares),
+            "impact": over_all(impact, transitions.real),
+            "episodic": over_all(shares, transitions.real),
             "dropped/visits": visits.dropped.astype(jnp.float32),
             "load/visits": visits.load,
         }
@@ -102,7 +113,8 @@ class RIDE(Reward):
         """N_ep of where each step led."""
         starts = jnp.concatenate([state.fresh[None], transitions.done[:-1]])
         ends = transitions.before[self.counted], transitions.after[self.counted]
-        codes = jnp.stack([exact(view, ndim=view.ndim - 2) for view in ends], axis=2)
+        codes = [exact(view, ndim=view.ndim - 2) if self.hash is None else self.hash(view) for view in ends]
+        codes = jnp.stack(codes, axis=2)
         first = starts if self.first_state else jnp.zeros_like(starts)
         valid = jnp.stack([first, jnp.ones_like(first)], axis=2)
         visits, counts = episodic_counts.add(state.visits, codes, valid, starts)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float32, Key
 
 from gobi.rewards import distillation
 from gobi.rewards.distillation import Distilled, Kind, Norm, Teaching
+from gobi.rewards.real_steps import over_all
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition
 
@@ -57,11 +57,11 @@ class RND(Reward):
     ) -> tuple[Distilled, Float32[Array, "time envs"], Metrics]:
         """The novelty of where each step led."""
         bonus = state.networks.novelty(transitions.after["observation"], self.norm)
-        return state, bonus, {"novelty": jnp.mean(bonus)}
+        return state, bonus, {"novelty": over_all(bonus, transitions.real)}
 
     def learn(
         self, state: Distilled, key: Key[Array, ""], transitions: Transition
     ) -> tuple[Distilled, Metrics]:
         """One step of the predictor on the views that were paid for."""
         del key
-        return self.teaching.learn(state, transitions.after["observation"])
+        return self.teaching.learn(state, transitions.after["observation"], transitions.real)

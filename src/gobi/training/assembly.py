@@ -7,8 +7,9 @@ from typing import Any
 import jax
 
 from gobi.envs.minigrid import MiniGrid
+from gobi.errors import unknown
 from gobi.memory.codes import SimHash
-from gobi.rewards import R1, R2, R3, GoBI, Nothing, Reward, registry
+from gobi.rewards import R1, R2, R3, GoBI, Nothing, Reward, own, registry
 from gobi.rewards.comparator import Comparator
 from gobi.training import comparator_model
 from gobi.training.recipe import Recipe
@@ -29,6 +30,8 @@ def reward(recipe: Recipe, env: MiniGrid, network: Network | Comparator | None =
         coding = SimHash(jax.random.key(HASH_KEY), env.spec.observation_shape, recipe.hash_bits)
     if recipe.reward == "none":
         return Nothing()
+    if own.is_own(recipe.reward):
+        return _own(recipe, env)
     if isinstance(network, Comparator):
         return comparator_model.reward(recipe, network)
     if registry.find(recipe.reward).make is not None:
@@ -46,6 +49,22 @@ def reward(recipe: Recipe, env: MiniGrid, network: Network | Comparator | None =
     if recipe.reward == "r1":
         return R1(around, **options)
     return (R2 if recipe.reward == "r2" else GoBI)(around, lifelong, **options)
+
+
+def _own(recipe: Recipe, env: MiniGrid) -> Reward:
+    """The user's own, if it reads what there is and its shapes are right."""
+    made = own.load(recipe.reward, recipe.reward_options)
+    ways = {"observation": env.observe, "panorama": env.panorama, "full_grid": env.full_grid}
+    makers = {**ways, "state": lambda state: state}
+    for view in sorted(made.reads - set(makers)):
+        raise unknown(f"view read by {recipe.reward}", view, makers)
+
+    def views(keys):
+        states, _ = jax.vmap(env.reset)(keys)
+        return {name: jax.vmap(makers[name])(states) for name in made.reads}
+
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), own.TRIED))
+    return own.tried(made, env.spec, jax.eval_shape(views, keys))
 
 
 def single(recipe: Recipe, name: str, options: str, coding: SimHash | None) -> Reward:

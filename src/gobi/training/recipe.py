@@ -8,11 +8,13 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from gobi.envs import host
 from gobi.envs.dmc.tasks import PREFIX
 from gobi.errors import GobiError
-from gobi.rewards import registry
+from gobi.rewards import own, registry
 from gobi.training.any_recipe import AnyRecipe, differences
 from gobi.training.control.recipe import ControlRecipe
+from gobi.training.host.recipe import HostRecipe
 
 __all__ = ["AnyRecipe", "Recipe", "differences", "from_json", "kind_of", "read_settings"]
 
@@ -29,7 +31,7 @@ class Recipe(AnyRecipe):
         frames:              environment steps of all lanes together, pre-training not counted.
 
     The total reward is extrinsic * task reward + coefficient * (1 - decay) ** frames * bonus, clipped
-        reward:              the intrinsic reward; `gobi rewards` lists them.
+        reward:              the intrinsic reward; `gobi rewards` lists them; or your own, FILE.py:CLASS.
         reward_options:      of rewards that have some, such as alpha=0.4,norm=squared.
         coefficient:         lambda.
         decay:               rho.
@@ -140,7 +142,11 @@ class Recipe(AnyRecipe):
 
     def __post_init__(self):
         super().__post_init__()
-        registry.options(self.reward, self.reward_options)
+        if own.is_own(self.reward):
+            # Its file is opened when it is trained: who only looks at a run need not have it.
+            own.entry(self.reward)
+        else:
+            registry.options(self.reward, self.reward_options)
         registry.factor_options(self.lifelong, self.lifelong_options)
         self.refuse_below(
             1, "frames", "num_envs", "unroll", "bank", "model_samples", "count_room", "hash_bits"
@@ -203,8 +209,10 @@ class Recipe(AnyRecipe):
         return f"{self.task}, reward {self.reward}, recipe {self.recipe}, network {self.network}"
 
 
-def kind_of(task: str) -> type[Recipe] | type[ControlRecipe]:
+def kind_of(task: str) -> type[Recipe] | type[ControlRecipe] | type[HostRecipe]:
     """The kind of recipe that a task takes, by its id."""
+    if host.is_host(task):
+        return HostRecipe
     return ControlRecipe if task.startswith(PREFIX) else Recipe
 
 

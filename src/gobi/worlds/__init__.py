@@ -1,4 +1,4 @@
-"""What could be seen next: the real simulator and the grid models."""
+"""What could be seen next: the real simulator, the grid models, and a model of anything else."""
 
 from gobi.worlds.collecting import Transitions, collect, distinct
 from gobi.worlds.drawing import picture
@@ -7,6 +7,7 @@ from gobi.worlds.grid_model import GridModel
 from gobi.worlds.network import Network, Settings
 from gobi.worlds.networks import build, from_settings
 from gobi.worlds.nowhere import Nowhere
+from gobi.worlds.online import OnlineModel
 from gobi.worlds.pretraining import train
 from gobi.worlds.reporting import Report, report
 from gobi.worlds.simulator import Simulator
@@ -15,6 +16,7 @@ __all__ = [
     "GridModel",
     "Network",
     "Nowhere",
+    "OnlineModel",
     "Report",
     "Settings",
     "Simulator",

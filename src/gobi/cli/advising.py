@@ -1,0 +1,67 @@
+"""What a run says about its bonus's size, once, when there is enough to judge it by."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gobi.adapters.advice import Sizes, advice
+from gobi.training import checkpoints
+from gobi.training.episodes import KEPT
+from gobi.training.folder import Folder
+from gobi.training.pack import Listener
+from gobi.training.trainer import Row
+
+FRAMES = 100_000
+
+
+class Advising(Listener):
+    """Hands on what a run tells, and adds a line of advice after its first 100,000 frames."""
+
+    def __init__(self, inner: Listener, folder: Folder):
+        """A run that is taken up again after them has had its advice."""
+        self.inner = inner
+        self.begun = max((int(path.name) for path in checkpoints.available(folder.checkpoints)), default=0)
+        self.at_first: float | None = None
+
+    def stage(self, what: str, done: int, total: int) -> None:
+        """Handed on."""
+        self.inner.stage(what, done, total)
+
+    def row(self, frames: int, total: int, row: Row, steps_per_second: float) -> None:
+        """Handed on, and listened to."""
+        self.inner.row(frames, total, row, steps_per_second)
+        if "bonus" not in row:
+            return
+        if self.at_first is None:
+            self.at_first = _mean(row, "bonus")
+        if self.begun < FRAMES <= frames:
+            self.begun = frames
+            if np.any(row.get("bonus_share", 0) > 0):
+                self.say(f"advice: {advice(_sizes(row, self.at_first), _mean(row, 'coefficient'), frames)}")
+
+    def say(self, text: str) -> None:
+        """Handed on."""
+        self.inner.say(text)
+
+
+def _sizes(row: Row, at_first: float) -> Sizes:
+    """The last episodes, by what a row tells of them: of all seeds together, at most a hundred."""
+    episodes = min(int(_mean(row, "episodes")), KEPT)
+    length, earned = _mean(row, "length"), _mean(row, "return")
+    # Not all tasks tell whether an episode was solved.
+    rewarded = round(_mean(row, "success") * episodes) or (episodes if earned else 0)
+    return Sizes(
+        bonus=np.zeros(1),
+        earned=np.zeros(1),
+        episodes=episodes,
+        bonuses=abs(_mean(row, "bonus") * _mean(row, "coefficient")) * length * episodes,
+        rewarded=rewarded,
+        returns=abs(earned) * episodes,
+        at_first=at_first,
+        late=_mean(row, "bonus"),
+    )
+
+
+def _mean(row: Row, name: str) -> float:
+    """Over the seeds; 0 where it is not told."""
+    return float(np.nan_to_num(row[name]).mean()) if name in row else 0.0

@@ -1,0 +1,32 @@
+"""The named recipes for Gymnasium's tasks: ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gobi.envs import host
+from gobi.errors import GobiError, unknown
+from gobi.rewards import own, registry
+from gobi.training.host.recipe import HostRecipe
+
+NAMES = ("gobi",)
+FRAMES = 500_000
+
+
+def recipe(task: str, name: str = "gobi", **changes: Any) -> HostRecipe:
+    """A whole recipe by the task's name and the recipe's, some fields changed.
+
+    Another reward brings its own coefficient along.
+
+    >>> recipe("gym/CartPole-v1", reward="rnd").coefficient
+    0.1
+    """
+    if name not in NAMES:
+        raise unknown("recipe for Gymnasium's tasks", name, NAMES)
+    if not host.is_host(task) or task == host.PREFIX:
+        raise GobiError(f"a task of Gymnasium's is written {host.PREFIX}ID, got '{task}'")
+    reward = changes.get("reward", "gobi")
+    if own.is_own(reward):
+        own.entry(reward)
+    fitting = {"coefficient": registry.coefficient(reward, task)}
+    return HostRecipe(task=task, recipe=name, **{"frames": FRAMES, **fitting, **changes})

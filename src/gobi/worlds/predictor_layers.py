@@ -1,0 +1,111 @@
+"""The layers of networks that predict observations, and what they know of how large changes are."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Float32, Key
+
+from gobi.networks.layers import Conv3x3, Linear, orthogonal_linear
+
+CHANNELS = 32
+LATELY = 0.02
+"""The least weight of a rollout in what is known of the size of changes."""
+LEAST = 1e-6
+"""The size of changes that have never been seen."""
+
+
+class Dense(eqx.Module):
+    """Layers on the features, joined by the action, then two more; the last begins at 0."""
+
+    first: Linear
+    second: Linear
+    action: Linear
+    third: Linear
+    last: Linear
+
+    def __call__(
+        self, features: Float[Array, "n f"], actions: Float32[Array, "n a size"]
+    ) -> Float32[Array, "n a outputs"]:
+        """The outputs for each action."""
+        hidden = self.second(jax.nn.relu(self.first(features)))
+        hidden = jax.nn.relu(hidden[:, None] + self.action(actions))
+        return self.last(jax.nn.relu(self.third(hidden)))
+
+
+class Local(eqx.Module):
+    """The same with 3x3 convolutions on a grid: what happens to a cell, by what is around it."""
+
+    first: Conv3x3
+    action: Linear
+    second: Conv3x3
+    last: Linear
+
+    def __call__(
+        self, grid: Float[Array, "n h w c"], actions: Float32[Array, "n a size"]
+    ) -> Float32[Array, "n a h w outputs"]:
+        """The outputs of each cell for each action."""
+        hidden = self.first(grid)[:, None] + self.action(actions)[:, :, None, None]
+        return self.last(jax.nn.relu(self.second(jax.nn.relu(hidden))))
+
+
+class Change(eqx.Module):
+    """How large changes usually are.
+
+    squares:  the mean square of the changes of each number, or of all of them together.
+    noticed:  how many were seen.
+    """
+
+    squares: Float32[Array, "..."]
+    noticed: Float32[Array, ""]
+
+    @property
+    def scale(self) -> Float32[Array, "..."]:
+        """Their root mean square: known, not learned."""
+        return jax.lax.stop_gradient(jnp.sqrt(self.squares) + LEAST)
+
+    def noticing(self, squares: Float32[Array, "..."], count: Float32[Array, ""]) -> Change:
+        """After a rollout with `count` changes of this mean square."""
+        noticed = self.noticed + count
+        rate = jnp.where(count > 0, jnp.maximum(count / jnp.maximum(noticed, 1), LATELY), 0.0)
+        return Change(self.squares + rate * (squares - self.squares), noticed)
+
+
+def unnoticed(shape: tuple[int, ...]) -> Change:
+    """Before anything has changed; one number for each of this shape."""
+    return Change(jnp.zeros(shape), jnp.float32(0))
+
+
+def dense(key: Key[Array, ""], features: int, action_size: int, outputs: int, units: int) -> Dense:
+    """New layers for so many features and numbers of an action."""
+    one, two, three, four = jax.random.split(key, 4)
+    return Dense(
+        orthogonal_linear(one, features, units),
+        orthogonal_linear(two, units, units),
+        orthogonal_linear(three, action_size, units),
+        orthogonal_linear(four, units, units),
+        _silent(units, outputs),
+    )
+
+
+def local(key: Key[Array, ""], channels: int, action_size: int) -> Local:
+    """New convolutions, with as many outputs of a cell as it has channels."""
+    one, two, three = jax.random.split(key, 3)
+    return Local(
+        Conv3x3(orthogonal_linear(one, 9 * channels, CHANNELS), stride=1),
+        orthogonal_linear(two, action_size, CHANNELS),
+        Conv3x3(orthogonal_linear(three, 9 * CHANNELS, CHANNELS), stride=1),
+        _silent(CHANNELS, channels),
+    )
+
+
+def _silent(inputs: int, outputs: int) -> Linear:
+    """A last layer that says nothing until it learns."""
+    return Linear(jnp.zeros((inputs, outputs)), jnp.zeros(outputs))
+
+
+def mean_square(x: Float32[Array, "n ..."], weight: Float32[Array, " n"]) -> Float32[Array, "..."]:
+    """The mean over rows of the squares, by weight."""
+    total = jnp.maximum(jnp.sum(weight), 1)
+    return jnp.tensordot(weight, jnp.square(x), axes=1) / total

@@ -1,0 +1,172 @@
+"""`gobi train gym/ID`: the host loop, as a user meets it; on tasks so short that nothing is learned."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gobi.cli.advising import Advising
+from gobi.errors import GobiError
+from gobi.training import metrics, run
+from gobi.training.host import loop, recipes
+from gobi.training.host import trained as hosted
+from gobi.training.host.recipe import HostRecipe
+from gobi.training.pack import Listener
+
+pytest.importorskip("gymnasium")
+
+TINY = ["--frames", "96", "--set", "num_envs=3", "--set", "unroll=8", "--set", "units=8"]
+SMALL: dict[str, Any] = {"frames": 96, "num_envs": 3, "unroll": 8, "units": 8}
+
+MINE = """
+class Mine:
+    def init(self, key, spec, num_envs):
+        assert spec.observation_shape == (4,)
+        return 0
+
+    def step(self, state, transition):
+        return state + 1, transition.action * 1.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["train", "gym/CartPol-v1"], "Gymnasium cannot make the task 'CartPol-v1'"),
+        (["train", "gym/"], "written gym/ID"),
+        (["train", "gym/CartPole-v1", "--reward", "gobbi"], "did you mean gobi"),
+        (["train", "gym/CartPole-v1", "--world", "real"], "world is a setting of grids"),
+        (
+            ["train", "gym/CartPole-v1", "--observations", "state"],
+            "observations is a setting of control tasks",
+        ),
+        (["train", "DoorKey-5x5", "--set", "passes=2"], "passes is a setting of Gymnasium's tasks"),
+        (["train", "gym/CartPole-v1", "--network", "paper"], "must be one of feedforward, recurrent"),
+        (["train", "gym/CartPole-v1", "--recipe", "as_coded"], "unknown recipe for Gymnasium's tasks"),
+        (["train", "gym/CartPole-v1", "--set", "units=0"], "units must be at least 1"),
+        (["train", "gym/CartPole-v1", "--reward", "nowhere.py:Mine"], "nowhere.py:Mine is missing"),
+        (["recipe", "gym/CartPole-v1", "--set", "unrol=8"], "did you mean unroll"),
+    ],
+)
+def test_wrong_input_gets_one_line_that_helps(gobi_command, words, told):
+    code, _, err = gobi_command(*words)
+    assert code != 0
+    assert told in err
+    assert err.count("\n") == 1
+    assert not Path("runs").exists()
+
+
+def test_without_gymnasium_the_extra_is_named(gobi_command, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    code, _, err = gobi_command("train", "gym/CartPole-v1")
+    assert code == 1
+    assert err == (
+        "gobi: error: this needs the package 'gymnasium', which is not installed: "
+        "pip install 'gobi[gymnasium]'\n"
+    )
+
+
+def test_a_run_is_trained_stopped_resumed_evaluated_drawn_and_compared(gobi_command, monkeypatch):
+    """With a reward of one's own."""
+    Path("mine.py").write_text(MINE)
+    words = ["train", "gym/CartPole-v1", "--reward", "mine.py:Mine", "--seeds", "2", "--out", "mine", *TINY]
+    real = loop._Run._row
+
+    def interrupted(self, begun):
+        self.stopping.asked = True
+        return real(self, begun)
+
+    monkeypatch.setattr(loop._Run, "_row", interrupted)
+    code, out, err = gobi_command(*words)
+    assert (code, "gobi resume mine" in out) == (130, True), err
+    monkeypatch.setattr(loop._Run, "_row", real)
+    code, out, err = gobi_command("resume", "mine")
+    assert code == 0, err
+    assert "new episodes begin" in err
+    rows = metrics.read(Path("mine/metrics.csv"))
+    assert rows["frames"].tolist() == [24, 24, 48, 48, 72, 72, 96, 96]
+    assert ((rows["bonus"] > 0) & (rows["bonus"] < 1)).all()
+    assert rows["episodes"].max() > 0
+    assert np.isfinite(rows["value_loss"]).all()
+    card = json.loads(Path("mine/card.json").read_text())
+    assert card["reward"].startswith("mine.py:Mine@")
+    assert (card["world"], card["frames"], "gymnasium" in card["versions"]) == ("none", 96, True)
+    assert gobi_command("resume", "mine")[1] == "mine is finished: 96 frames\n"
+
+    Path("mine.py").unlink()
+    code, out, err = gobi_command("evaluate", "mine", "--episodes", "3", "--seed", "1")
+    assert code == 0, err
+    assert "3 new starts" in out
+    (score,) = json.loads(Path("mine/evaluation-sampled-000000000096.json").read_text())["scores"]
+    assert score["mean_return"] == score["mean_length"] > 5
+    assert gobi_command("plot", "mine", "--out", "curves.png")[0] == 0
+    code, out, err = gobi_command("compare", "mine", "--out", "page")
+    assert code == 0, err
+    assert card["reward"] in out
+    code, _, err = gobi_command("watch", "mine")
+    assert (code, "on grids only" in err, err.count("\n")) == (1, True, 1)
+
+
+def trained_in(folder: Path, recipe: HostRecipe, seed: int = 0) -> run.Folder:
+    place, plan = run.Folder(folder), run.Plan(recipe, (seed,))
+    run.begin(place, plan)
+    loop.go(place, plan)
+    return place
+
+
+def test_vectors_of_actions_are_learned_from_with_memory(tmp_path):
+    recipe = recipes.recipe("gym/Pendulum-v1", reward="none", network="recurrent", **SMALL)
+    rows = metrics.read(trained_in(tmp_path, recipe).metrics)
+    assert np.isfinite(rows["policy_loss"]).all()
+    # A Gaussian of standard deviation exp(-0.5).
+    np.testing.assert_allclose(rows["entropy"], -0.5 + 0.5 * np.log(2 * np.pi * np.e), atol=0.05)
+
+
+def test_runs_and_the_episodes_played_after_them_depend_on_their_seeds_alone(tmp_path):
+    recipe = recipes.recipe("gym/CartPole-v1", reward="none", **SMALL)
+    one, other = (trained_in(tmp_path / name, recipe) for name in ("one", "other"))
+    assert metrics.compare(one.metrics, other.metrics) == []
+    assert metrics.compare(one.metrics, trained_in(tmp_path / "third", recipe, seed=1).metrics)
+
+    agents = hosted.load(one.path)
+    ((returns, lengths, successes),) = hosted.play(agents, 5, num_envs=2)
+    ((again, *_),) = hosted.play(agents, 5, num_envs=5)
+    np.testing.assert_array_equal(returns, again)
+    np.testing.assert_array_equal(returns, lengths)
+    assert np.isnan(successes).all()
+    assert len(set(returns.tolist())) > 1
+    with pytest.raises(GobiError, match="no agent of seed 7"):
+        hosted.load(one.path, [7])
+
+
+def test_advice_on_the_bonus_is_given_once_after_the_first_hundred_thousand_frames(tmp_path):
+    said: list[str] = []
+
+    class Heard(Listener):
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    listener = Advising(Heard(), run.Folder(tmp_path))
+    row = {
+        "bonus": 2.0, "bonus_share": 0.5, "coefficient": 0.1, "length": 50.0, "return": 1.0, "success": 1.0,
+        "episodes": 400.0,
+    }  # fmt: skip
+    arrays = {name: np.array([value, value]) for name, value in row.items()}
+    for frames in (50_000, 99_000, 101_000, 150_000):
+        listener.row(frames, 200_000, arrays, 1.0)
+        assert len(said) == (frames > 100_000)
+    assert "an episode's bonus is 10 and a rewarded episode's return 1 (100 of 100" in said[0]
+    assert said[0].startswith("advice: after 101,000 frames")
+
+    silent = Advising(Heard(), run.Folder(tmp_path))
+    silent.row(101_000, 200_000, {**arrays, "bonus_share": np.zeros(2)}, 1.0)
+    (tmp_path / "checkpoints" / "000000120000").mkdir(parents=True)
+    (tmp_path / "checkpoints" / "000000120000" / "manifest.json").touch()
+    resumed = Advising(Heard(), run.Folder(tmp_path))
+    resumed.row(130_000, 200_000, arrays, 1.0)
+    assert len(said) == 1
