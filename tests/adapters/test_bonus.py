@@ -238,7 +238,12 @@ def test_advice_is_given_once(monkeypatch, caplog):
         ({"episodes": 100, "bonuses": 400.0, "rewarded": 50, "returns": 40.0}, "pays more", "0.0006"),
         ({"episodes": 100, "bonuses": 0.1, "rewarded": 50, "returns": 40.0}, "too little", "2"),
         ({"episodes": 100, "bonuses": 30.0, "rewarded": 50, "returns": 40.0}, "as it is", ""),
-        ({"episodes": 100, "bonuses": 30.0}, "paid nothing", "0.01"),
+        (
+            {"episodes": 100, "bonuses": 30.0},
+            "none of 100 episodes had a reward above 0",
+            "about 1, 0.01 keeps",
+        ),
+        ({"episodes": 100, "bonuses": 1e-3}, "none of 100 episodes", "about 1, 0.1 keeps"),
         ({"episodes": 3, "bonuses": 30.0}, "too few", ""),
         ({"episodes": 100, "at_first": 1.0, "late": 0.001}, "spent", "0.1 %"),
     ],
@@ -248,6 +253,30 @@ def test_advice_goes_by_the_sizes_of_bonus_and_return(sizes, words, number):
     assert words in said
     assert number in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize("reward", ["", "count", "gobi", "noveld"])
+def test_a_spent_bonus_s_reward_is_not_recommended_in_its_own_place(reward):
+    spent = Sizes(np.zeros(1), np.zeros(1), episodes=100, at_first=1.0, late=0.001)
+    _, _, named = advice(spent, 0.01, 100_000, reward).partition("at an episode's end (")
+    assert set(named.rstrip(").").split(", ")) == {"gobi", "noveld", "ride", "ngu", "e3b"} - {reward}
+
+
+def test_the_advice_of_a_bonus_knows_its_reward():
+    bonus = Bonus("gobi", SYMBOLS, LANES)
+    bonus.ledger.sizes.at_first = 1.0
+    assert "try another reward" in bonus.advice()
+    assert "(noveld, ride" in bonus.advice()
+
+
+def test_an_episode_of_penalties_is_not_a_rewarded_one():
+    sizes, done = Sizes.none(2), np.array([True, True])
+    for number in range(50):
+        ended = done if number % 2 else ~done
+        paid = np.array([-1.0, 5.0 if number == 7 else -1.0], np.float32)
+        sizes.add(np.full(2, 0.01, np.float32), paid, ended)
+    assert (sizes.episodes, sizes.rewarded, sizes.returns) == (50, 1, 5.0)
+    assert "a rewarded episode earns 5 (1 of 50 were rewarded)" in advice(sizes, 1.0, 100)
 
 
 def test_sizes_are_summed_over_episodes():
@@ -324,6 +353,17 @@ def test_memories_are_restored_in_the_size_they_had_grown_to(tmp_path):
     other.restore(path)
     np.testing.assert_array_equal(play(other, 15, 10), play(bonus, 15, 10))
     assert other.ledger.grown == bonus.ledger.grown
+
+
+def test_the_suffix_of_a_file_may_be_left_out(tmp_path):
+    bonus = Bonus("count", GRID, LANES)
+    play(bonus, 0, 3)
+    path = bonus.save(tmp_path / "car_0.5")
+    assert path == tmp_path / "car_0.5.safetensors"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["car_0.5.json", "car_0.5.safetensors"]
+    restored = Bonus("count", GRID, LANES)
+    restored.restore(str(tmp_path / "car_0.5"))
+    assert restored.frames == Bonus.load(tmp_path / "car_0.5").frames == Bonus.load(path).frames == 12
 
 
 def test_a_reward_without_a_name_must_be_given_to_load(tmp_path):

@@ -140,6 +140,12 @@ def test_a_reward_of_ones_own_is_taken_as_it_is_or_made_with_its_options(tmp_pat
     )
     loaded: Any = choose(f"{file}:Mine", CAR, size=0.5)
     assert loaded.inner.made.size == 0.5
+    # Options need not be words: here, one that no text stands for.
+    several = (1.0, Nowhere())
+    loaded = choose(f"{file}:Mine", CAR, size=several)
+    assert loaded.inner.made.size is several
+    with pytest.raises(GobiError, match=r"unknown option of .*Mine 'sice'; did you mean size"):
+        choose(f"{file}:Mine", CAR, sice=1.0)
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,29 @@ def test_a_mask_resets_some_lanes_in_the_other_modes_too(mode):
             assert_same(ours.reset(options={"reset_mask": mask}), theirs.reset(options={"reset_mask": mask}))
 
 
+def test_the_step_that_only_resets_a_lane_pays_nothing_and_ends_nothing():
+    # The lane runs out of steps in front of the goal: played, the action of the next step would reach it.
+    env = gobi.vector("MiniGrid-Empty-5x5-v0", 1)
+    first, _ = env.reset()
+    idle = [6] * (env.max_steps - 5)
+    for action in (2, 2, 1, 2, *idle):
+        env.step(np.array([action]))
+    assert env.step(np.array([6]))[3].all()
+    observation, reward, terminated, truncated, _ = env.step(np.array([2]))
+    assert (reward.item(), terminated.item(), truncated.item()) == (0.0, False, False)
+    np.testing.assert_array_equal(observation, first)
+    # Not at its end, the same walk is paid: this is where the goal is.
+    for action in (2, 2, 1, 2):
+        env.step(np.array([action]))
+    _, reward, terminated, *_ = env.step(np.array([2]))
+    assert terminated.all()
+    assert reward.item() > 0.9
+
+
+def test_the_most_steps_of_an_episode_are_told():
+    assert gobi.vector(TASK, 2).max_steps == Plain(TASK).max_steps == 40
+
+
 def test_spaces_and_metadata_are_those_of_faramas_environments():
     wrappers = pytest.importorskip("minigrid.wrappers")
     farama = gymnasium.vector.SyncVectorEnv([lambda: wrappers.ImgObsWrapper(gymnasium.make(TASK))] * 3)

@@ -345,6 +345,12 @@ def test_sparse_control_tasks_begin_at_nothing_and_dense_ones_at_their_first_eva
     assert (dense.curves[0].frames[0], dense.curves[0].values[0]) == (1e4, 100.0)
 
 
+def test_a_task_of_gymnasium_s_begins_at_its_first_episodes_not_at_nothing(tmp_path):
+    make_run(tmp_path / "car", task="gym/MountainCar-v0", frames=4e5, solved_at=(1e3,) * 4, plateau=-200.0)
+    (car,) = compare([tmp_path]).groups
+    assert (car.curves[0].frames[0], car.curves[0].values[0]) == (1e4, -200.0)
+
+
 def test_on_control_tasks_nothing_is_solved_and_learning_rates_do_not_fall(tmp_path):
     for reward, frames in (("re3", 4e5), ("none", 2e5)):
         make_run(tmp_path / reward, task="dmc/hopper_hop", reward=reward, frames=frames)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gobi.errors import GobiError
-from gobi.rewards import Count, Reward, own
+from gobi.rewards import Count, Reward, own, registry
 from gobi.types import Spec, Transition
 
 SPEC = Spec("test", (4,), "float32", num_actions=3, max_steps=10)
@@ -109,6 +109,27 @@ def test_options_are_arguments_of_the_class_by_their_types(tmp_path):
         own.load(name, "scal=0.5")
     with pytest.raises(GobiError, match="often must be of type int, got 'x'"):
         own.load(name, "often=x")
+
+
+def test_options_may_be_objects_and_need_no_annotations_then(tmp_path):
+    text = PLAIN.replace("scale: float = 1.0, often: int = 1", "scale=1.0, often=1, **others")
+    name = f"{written(tmp_path, text)}:Still"
+    reward = own.load(name, {"scale": np.float32(0.5), "often": 2, "anything": object()})
+    _, bonus, _ = reward.rollout(reward.init(jax.random.key(0), SPEC, 1), steps(1, 1))
+    assert float(bonus[0, 0]) == 0.25
+    strict = f"{written(tmp_path, PLAIN, 'strict.py')}:Still"
+    with pytest.raises(GobiError, match=r"unknown option of .*did you mean scale"):
+        own.load(strict, {"scal": 0.5})
+
+
+def test_it_can_be_looked_up_without_its_file_and_does_not_become_one_of_the_library():
+    before = dict(registry.REWARDS)
+    found = registry.find("nowhere.py:Mine")
+    assert found.summary == "a reward of your own, in nowhere.py"
+    assert (found.coefficient, found.decays, found.imagines) == (0.01, False, False)
+    assert before == registry.REWARDS
+    with pytest.raises(GobiError, match=r"written FILE.py:CLASS"):
+        registry.find("nowhere.py")
 
 
 def test_a_pinned_name_refuses_another_file(tmp_path):

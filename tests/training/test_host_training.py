@@ -11,11 +11,14 @@ import numpy as np
 import pytest
 
 from gobi.cli.advising import Advising
+from gobi.cli.bars import bars
+from gobi.envs.host import Step
 from gobi.errors import GobiError
 from gobi.training import metrics, run
 from gobi.training.host import loop, recipes
 from gobi.training.host import trained as hosted
 from gobi.training.host.recipe import HostRecipe
+from gobi.training.host.record import Diary
 from gobi.training.pack import Listener
 
 pytest.importorskip("gymnasium")
@@ -115,7 +118,7 @@ def test_a_run_is_trained_stopped_resumed_evaluated_drawn_and_compared(gobi_comm
 def trained_in(folder: Path, recipe: HostRecipe, seed: int = 0) -> run.Folder:
     place, plan = run.Folder(folder), run.Plan(recipe, (seed,))
     run.begin(place, plan)
-    loop.go(place, plan)
+    run.go(place, plan)
     return place
 
 
@@ -160,7 +163,7 @@ def test_advice_on_the_bonus_is_given_once_after_the_first_hundred_thousand_fram
     for frames in (50_000, 99_000, 101_000, 150_000):
         listener.row(frames, 200_000, arrays, 1.0)
         assert len(said) == (frames > 100_000)
-    assert "an episode's bonus is 10 and a rewarded episode's return 1 (100 of 100" in said[0]
+    assert "an episode's bonus is 10 and a rewarded episode earns 1 (100 of 100" in said[0]
     assert said[0].startswith("advice: after 101,000 frames")
 
     silent = Advising(Heard(), run.Folder(tmp_path))
@@ -170,3 +173,45 @@ def test_advice_on_the_bonus_is_given_once_after_the_first_hundred_thousand_fram
     resumed = Advising(Heard(), run.Folder(tmp_path))
     resumed.row(130_000, 200_000, arrays, 1.0)
     assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"return": -200.0}, "none of 97 episodes had a reward above 0"),
+        ({"return": -200.0, "success": 0.5}, "none of 97 episodes had a reward above 0"),
+        ({"return": -3.0, "gain": 2.0, "rewarded": 10 / 97}, "earns 19.4 (10 of 97 were rewarded)"),
+        ({"return": 0.5, "success": 50 / 97}, "earns 0.97 (50 of 97 were rewarded)"),
+    ],
+)
+def test_penalties_are_not_taken_for_rewards(tmp_path, told, words):
+    said: list[str] = []
+
+    class Heard(Listener):
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    row = {"bonus": 0.01, "bonus_share": 0.1, "coefficient": 0.01, "length": 200.0, "episodes": 97.0, **told}
+    arrays = {name: np.array([value]) for name, value in row.items()}
+    Advising(Heard(), run.Folder(tmp_path)).row(100_000, 200_000, arrays, 1.0)
+    assert words in said[0]
+
+
+def test_a_diary_tells_gains_from_what_steps_cost():
+    diary, over = Diary(), np.array([False, True])
+    diary.begin(1)
+    for number, reward in enumerate([-1.0, -1.0, -1.0, 5.0]):
+        seen, yes = np.zeros((1, 2), np.float32), np.ones(1, bool)
+        done = over[[number % 2]]
+        diary.add(
+            Step(seen, np.zeros(1, np.int32), seen, np.array([reward], np.float32), done, ~yes, yes,
+                 np.full(1, np.nan))
+        )  # fmt: skip
+    means = diary.means()
+    assert (means["return"], means["gain"], means["rewarded"]) == (1.0, 2.5, 0.5)
+
+
+def test_what_is_said_beside_the_bars_is_one_line_in_a_pipe(capsys):
+    with bars() as shown:
+        shown.say("many words " * 50)
+    assert capsys.readouterr().err.count("\n") == 1

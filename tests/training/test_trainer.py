@@ -90,14 +90,6 @@ def test_a_privileged_input_is_told():
     assert told(reward="noveld", reward_options="counted=observation") == ()
 
 
-def test_a_memory_grows_when_it_is_half_full_or_dropped_a_code():
-    own = made(recipes.recipe(TASK, reward="none", **TINY))
-    calm = {"load/lifelong": np.array([0.4]), "dropped/lifelong": np.array([3.0])}
-    assert own.crowded(calm, before=calm) == frozenset()
-    assert own.crowded({**calm, "load/lifelong": np.array([0.6])}, before=calm) == {"lifelong"}
-    assert own.crowded({**calm, "dropped/lifelong": np.array([4.0])}, before=calm) == {"lifelong"}
-
-
 @pytest.mark.parametrize("name", ["policy_loss", "bonus"])
 def test_the_quantity_that_is_not_a_number_is_named_with_its_seed(name):
     row = {name: np.array([0.0, np.nan]), "reward_is_finite": np.ones(2)}
@@ -105,6 +97,13 @@ def test_the_quantity_that_is_not_a_number_is_named_with_its_seed(name):
         GobiError, match=f"seed 8: the {name.replace('_', ' ')} became nan before frame 3,200"
     ):
         trainer.check_finite(row, (7, 8), 3200)
+
+
+def test_a_bonus_that_is_not_a_number_is_told_before_the_losses_that_it_spoils():
+    spoiled = np.array([np.nan])
+    row = {name: spoiled for name in ("loss", "grad_norm", "bonus")} | {"reward_is_finite": np.zeros(1)}
+    with pytest.raises(GobiError, match="seed 7: the bonus became nan"):
+        trainer.check_finite(row, (7,), 3200)
 
 
 def test_a_reward_that_is_not_finite_is_named():

@@ -16,17 +16,22 @@ AIM = 0.3
 """Where the advice would put it."""
 SPENT = 0.02
 """A bonus that fell to this share of what it was at first is spent."""
+BOLDEST = 10.0
+"""Before the task has rewarded anything, no coefficient of more than so many times the present one."""
+FORGETFUL = ("gobi", "noveld", "ride", "ngu", "e3b")
+"""Rewards that forget at an episode's end."""
 
 
 @dataclasses.dataclass
 class Sizes:
     """What episodes brought, by bonus and by the task's own reward.
 
-    bonus, earned:   of the episode that is running, for each environment.
+    bonus, earned:   of the episode that is running, for each environment. Earned are rewards above 0: what
+                     a step costs tells nobody where to go.
     episodes:        finished ones.
     bonuses:         what they were paid for exploring, in total (its size, after the coefficient).
-    rewarded:        how many of them the task paid anything.
-    returns:         the size of what it paid, in total.
+    rewarded:        how many of them earned anything.
+    returns:         what they earned, in total.
     at_first, late:  the mean bonus of a step, over the first rollout and over the last.
     """
 
@@ -52,13 +57,12 @@ class Sizes:
     ) -> None:
         """One step of every environment."""
         self.bonus += np.abs(bonus)
-        self.earned += earned
+        self.earned += np.maximum(earned, 0)
         if done.any():
-            returns = np.abs(self.earned[done])
             self.episodes += int(done.sum())
             self.bonuses += float(self.bonus[done].sum())
-            self.rewarded += int((returns > 0).sum())
-            self.returns += float(returns.sum())
+            self.rewarded += int((self.earned[done] > 0).sum())
+            self.returns += float(self.earned[done].sum())
             self.forget(done)
 
     def forget(self, lanes: Bool[np.ndarray, " envs"]) -> None:
@@ -77,27 +81,32 @@ class Sizes:
         return cls(**saved | lanes)
 
 
-def advice(sizes: Sizes, coefficient: float, frames: int) -> str:
+def advice(sizes: Sizes, coefficient: float, frames: int, reward: str = "") -> str:
     """What the sizes say about the coefficient, in a few words.
 
     coefficient:  as it is now, after its decay.
+    reward:       the id of the one that pays the bonus, if it has one: it is not recommended instead.
     """
     began = f"after {frames:,} frames"
     if sizes.at_first is not None and abs(sizes.late) < SPENT * abs(sizes.at_first):
         return (
             f"{began} a step's bonus is {_share(sizes.late, sizes.at_first)} of what it was at first: it is "
-            "spent, and a larger coefficient would not bring it back. If the task is not solved, try a "
-            "reward that forgets at an episode's end (gobi, noveld, ride, ngu, e3b)."
+            "spent, and a larger coefficient would not bring it back. If the task is not solved, try "
+            f"{'another' if reward in FORGETFUL else 'a'} reward that forgets at an episode's end "
+            f"({', '.join(name for name in FORGETFUL if name != reward)})."
         )
     if sizes.episodes < FEW:
         return f"{began} only {sizes.episodes} episodes have ended: too few to judge the bonus's size."
     bonus = sizes.bonuses / sizes.episodes
     if not sizes.rewarded:
+        suited = "a larger one"
+        if bonus:
+            suited = f"{min(float(_one(coefficient * AIM / bonus)), BOLDEST * coefficient):.3g}"
         return (
-            f"{began} the task has paid nothing yet: an episode's bonus is {bonus:.3g}, and all there is to "
-            f"learn from. Leave the coefficient at {coefficient:.3g} until there are rewards; if an episode "
-            f"should pay about 1, {_one(coefficient * AIM / bonus) if bonus else 'a larger one'} keeps the "
-            "bonus below that."
+            f"{began} none of {sizes.episodes} episodes had a reward above 0: an episode's bonus is "
+            f"{bonus:.3g}, and all that leads to the first one. Leave the coefficient at {coefficient:.3g} "
+            f"until there are rewards; if an episode should then earn about 1, {suited} keeps the bonus "
+            "below that."
         )
     return f"{began} {_compared(bonus, sizes, coefficient)}"
 
@@ -106,7 +115,7 @@ def _compared(bonus: float, sizes: Sizes, coefficient: float) -> str:
     earned = sizes.returns / sizes.rewarded
     ratio = bonus / earned
     seen = (
-        f"an episode's bonus is {bonus:.3g} and a rewarded episode's return {earned:.3g} "
+        f"an episode's bonus is {bonus:.3g} and a rewarded episode earns {earned:.3g} "
         f"({sizes.rewarded} of {sizes.episodes} were rewarded)"
     )
     better = _one(coefficient * AIM / ratio) if ratio else "a larger one"

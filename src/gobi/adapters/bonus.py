@@ -130,7 +130,9 @@ class Bonus:
 
     def advice(self) -> str:
         """What the sizes of bonus and reward so far say about the coefficient."""
-        return advice.advice(self.ledger.sizes, self.present_coefficient(), self.frames)
+        asked = self.asked["reward"]
+        name = asked if isinstance(asked, str) else ""
+        return advice.advice(self.ledger.sizes, self.present_coefficient(), self.frames, name)
 
     def stand(self, views: Seen) -> None:
         """Tells where the environments stand now, if it is not where the last step led."""
@@ -168,20 +170,23 @@ class Bonus:
             self.ledger.frozen = before
 
     def save(self, path: Path | str) -> Path:
-        """Writes everything that changes to NAME.safetensors, and NAME.json beside it."""
-        return saving.save(self, Path(path))
+        """Writes everything that changes to NAME.safetensors, and NAME.json beside it.
+
+        path:  with or without the suffix, here and in `restore` and `load`; what is returned has it.
+        """
+        return saving.save(self, saving.file(path))
 
     def restore(self, path: Path | str) -> None:
         """Goes on from what was saved; with the same steps, every bonus is then the same to the last bit.
 
         Coefficient and decay stay this object's own.
         """
-        saving.restore(self, Path(path))
+        saving.restore(self, saving.file(path))
 
     @classmethod
     def load(cls, path: Path | str, reward: Any = None) -> Bonus:
         """A saved bonus. One that was made from a reward's object, not its name, needs that again."""
-        return saving.load(cls, Path(path), reward)
+        return saving.load(cls, saving.file(path), reward)
 
     def _pay(self, step: Step) -> Float32[np.ndarray, " envs"]:
         program, ledger = self._program(step), self.ledger

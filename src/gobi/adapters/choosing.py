@@ -89,7 +89,7 @@ def minigrid(spec: Spec) -> bool:
 
 def _listed(reward: Any) -> TypeGuard[str]:
     """Whether this is the id of a reward of the library."""
-    return isinstance(reward, str) and reward in registry.REWARDS and not own.is_own(reward)
+    return isinstance(reward, str) and reward in registry.REWARDS
 
 
 def _named(
@@ -173,7 +173,7 @@ def _own(reward: str | Reward | type, options: dict[str, Any]) -> Reward:
     if isinstance(reward, str):
         if not own.is_own(reward):
             raise unknown("reward", reward, registry.REWARDS)
-        return own.load(reward, ",".join(f"{name}={value}" for name, value in options.items()))
+        return own.load(reward, options)
     if isinstance(reward, type):
         reward = reward(**options)
         options = {}

@@ -9,6 +9,8 @@ import numpy as np
 
 from gobi.adapters.observations import Observed, observations
 from gobi.adapters.play import SHOWN
+from gobi.envs.minigrid import MiniGrid
+from gobi.envs.minigrid.registry import TASKS
 from gobi.errors import GobiError, require
 
 require("gymnasium", extra="gymnasium")
@@ -54,9 +56,17 @@ def shown(env: VectorEnv | gymnasium.Env, given: Iterable[str] | None) -> frozen
 
 
 def name_of(env: VectorEnv | gymnasium.Env) -> str:
-    """The name of the task, where it has one."""
-    known = env.spec or getattr(_one_of(env), "spec", None)
-    return known.id if known is not None else type(env.unwrapped).__name__
+    """The name of the task, where it has one: of our own tasks, the one that `gobi tasks` lists."""
+    one = _one_of(env)
+    ours = getattr(one.unwrapped, "task", None)
+    if isinstance(ours, MiniGrid):
+        return ours.spec.id
+    known = env.spec or one.spec
+    if known is None:
+        return type(env.unwrapped).__name__
+    # Gymnasium knows all of ours as gobi/NAME, and environments in other processes tell no more than that.
+    listed = known.id.removeprefix("gobi/")
+    return listed if listed in TASKS else known.id
 
 
 def max_steps_of(env: VectorEnv | gymnasium.Env) -> int | None:

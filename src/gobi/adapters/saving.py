@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 
 SAME = ("reward", "options", "views", "spec", "num_envs", "learn_every")
 """What must be the same where a bonus is restored."""
+SUFFIX = ".safetensors"
+
+
+def file(path: Path | str) -> Path:
+    """NAME.safetensors, also where only NAME was given."""
+    path = Path(path)
+    # `with_suffix` would take "car_0.5" for "car_0".
+    return path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX)
 
 
 def save(bonus: Bonus, path: Path) -> Path:

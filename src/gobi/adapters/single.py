@@ -29,6 +29,8 @@ class Plain(gymnasium.Env):
                   several environments made alike do not play the same levels.
     views:        what `info` shows beside the observation: "panorama", "full_grid".
     render_mode:  "rgb_array" for `render`, which then needs the extra `minigrid`.
+
+    `env.max_steps` is the most steps of an episode, `env.task` the task itself.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
@@ -44,6 +46,7 @@ class Plain(gymnasium.Env):
         if render_mode not in (None, "rgb_array"):
             raise unknown("render mode", render_mode, ["rgb_array"])
         self.task = make(task)
+        self.max_steps = self.task.spec.max_steps
         self.metadata = {**type(self).metadata, SHOWN: tuple(views)}
         self.render_mode = render_mode
         self.observation_space = observation_space()

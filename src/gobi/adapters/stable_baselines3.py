@@ -31,6 +31,7 @@ from jaxtyping import Bool
 
 from gobi.adapters.bonus import Bonus
 from gobi.adapters.observations import actions, observations, spec
+from gobi.adapters.play import SHOWN
 from gobi.errors import GobiError, require
 
 require("stable_baselines3", extra="sb3")
@@ -45,9 +46,6 @@ from stable_baselines3.common.vec_env import (  # noqa: E402
     VecNormalize,
     unwrap_vec_wrapper,
 )
-
-VIEWS = "gobi_views"
-"""The entry of an environment's metadata that names what its infos show beside the observation."""
 
 Observe = tuple[Callable[[Any], Any], gymnasium.Space]
 """A function from a batch of observations to an array, and the space of one row of that array."""
@@ -98,7 +96,7 @@ class IntrinsicVecEnv(VecEnvWrapper):
         self._function, self._read = function, observations(space)
         self._acted = actions(venv.action_space)
         self._action = np.zeros(0)
-        shown = _asked(venv, "metadata", {}).get(VIEWS, ()) if views is None else views
+        shown = _asked(venv, "metadata", {}).get(SHOWN, ()) if views is None else views
         self.bonus = Bonus(
             reward,
             spec(_id(venv), space, venv.action_space, max_steps or _max_steps(venv)),

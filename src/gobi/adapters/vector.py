@@ -45,6 +45,8 @@ class Vector(VectorEnv):
                      "torch": they stay there as tensors (through DLPack). Rewards are float64 on the host.
     views:           what `infos` shows beside the observation: "panorama", "full_grid".
     render_mode:     "rgb_array" for `render`, which then needs the extra `minigrid`.
+
+    `env.max_steps` is the most steps of an episode, `env.task` the task itself.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Vector(VectorEnv):
             raise unknown("render mode", render_mode, ["rgb_array"])
         mode = str(getattr(autoreset_mode, "value", autoreset_mode))
         self.task = make(task)
+        self.max_steps = self.task.spec.max_steps
         self._play = Play(_table(self.task, num_envs, mode, tuple(views), to))
         self.to = to
         self.num_envs = num_envs

@@ -14,6 +14,7 @@ from jaxtyping import Float64
 from gobi.analysis import curves
 from gobi.envs.dmc import TASKS as SPARSE
 from gobi.envs.dmc import is_control
+from gobi.envs.host import is_host
 from gobi.errors import GobiError, unknown
 from gobi.training.recipe import kind_of
 
@@ -286,10 +287,10 @@ def _curve(run: Run, seed: int, metric: str) -> Curve:
 def _begins_at_nothing(run: Run) -> bool:
     """Whether who has not learned earns nothing: on grids, and on the sparse ones of the control tasks.
 
-    Elsewhere the first evaluation stands for what was before.
+    Elsewhere the first known value stands for what was before.
     """
     task = run.card["task"]
-    return not is_control(task) or task in SPARSE
+    return task in SPARSE or not (is_control(task) or is_host(task))
 
 
 def _refuse_two_versions(runs: Sequence[Run]) -> None:

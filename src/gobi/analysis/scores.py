@@ -142,7 +142,8 @@ class Scored:
         if is_control(self.task.name):
             return []
         for run in self.group.runs:
-            if "success" not in run.columns:
+            # Gymnasium's tasks need not tell whether they were solved.
+            if not np.isfinite(run.columns.get("success", np.array(np.nan))).any():
                 return []
             for seed in run.seeds:
                 mine = (run.columns["seed"] == seed) & np.isfinite(run.columns["success"])

@@ -17,9 +17,9 @@ FRAMES = 100_000
 class Advising(Listener):
     """Hands on what a run tells, and adds a line of advice after its first 100,000 frames."""
 
-    def __init__(self, inner: Listener, folder: Folder):
+    def __init__(self, inner: Listener, folder: Folder, reward: str = ""):
         """A run that is taken up again after them has had its advice."""
-        self.inner = inner
+        self.inner, self.reward = inner, reward
         self.begun = max((int(path.name) for path in checkpoints.available(folder.checkpoints)), default=0)
         self.at_first: float | None = None
 
@@ -37,7 +37,8 @@ class Advising(Listener):
         if self.begun < FRAMES <= frames:
             self.begun = frames
             if np.any(row.get("bonus_share", 0) > 0):
-                self.say(f"advice: {advice(_sizes(row, self.at_first), _mean(row, 'coefficient'), frames)}")
+                sizes, coefficient = _sizes(row, self.at_first), _mean(row, "coefficient")
+                self.say(f"advice: {advice(sizes, coefficient, frames, self.reward)}")
 
     def say(self, text: str) -> None:
         """Handed on."""
@@ -47,16 +48,17 @@ class Advising(Listener):
 def _sizes(row: Row, at_first: float) -> Sizes:
     """The last episodes, by what a row tells of them: of all seeds together, at most a hundred."""
     episodes = min(int(_mean(row, "episodes")), KEPT)
-    length, earned = _mean(row, "length"), _mean(row, "return")
-    # Not all tasks tell whether an episode was solved.
-    rewarded = round(_mean(row, "success") * episodes) or (episodes if earned else 0)
+    # Where no step costs anything, as on grids, a return is a gain, and only who solves the task has one.
+    gain = max(_mean(row, "gain" if "gain" in row else "return"), 0.0)
+    share = _mean(row, "rewarded" if "rewarded" in row else "success")
+    rewarded = (round(share * episodes) or episodes) if gain else 0
     return Sizes(
         bonus=np.zeros(1),
         earned=np.zeros(1),
         episodes=episodes,
-        bonuses=abs(_mean(row, "bonus") * _mean(row, "coefficient")) * length * episodes,
+        bonuses=abs(_mean(row, "bonus") * _mean(row, "coefficient")) * _mean(row, "length") * episodes,
         rewarded=rewarded,
-        returns=abs(earned) * episodes,
+        returns=gain * episodes,
         at_first=at_first,
         late=_mean(row, "bonus"),
     )

@@ -55,8 +55,8 @@ class Bars(Listener):
         self.progress.update(self.training, completed=frames, told=told)
 
     def say(self, text: str) -> None:
-        """Above the bars."""
-        self.progress.console.print(text)
+        """Above the bars; long lines are left to the terminal."""
+        self.progress.console.print(text, soft_wrap=True)
 
 
 def _mean(row: Row, name: str) -> float:

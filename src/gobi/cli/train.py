@@ -29,11 +29,10 @@ from gobi.rewards import own
 from gobi.training import assembly, recipes, run
 from gobi.training.control import recipes as control_recipes
 from gobi.training.control.recipe import ControlRecipe
-from gobi.training.host import loop as host_loop
 from gobi.training.host import recipes as host_recipes
 from gobi.training.host import seat as host_seat
 from gobi.training.host.recipe import HostRecipe
-from gobi.training.recipe import AnyRecipe, Recipe
+from gobi.training.recipe import Recipe
 from gobi.training.trainer import Row
 
 Settings = Annotated[
@@ -214,7 +213,7 @@ def go(
     checkpoint_seconds: float = run.CHECKPOINT_SECONDS,
 ) -> None:
     """Trains, with bars and a table at the end."""
-    recipe: AnyRecipe = plan.recipe
+    recipe: AnyTask = plan.recipe
     seeds = f"seed {plan.seeds[0]}" if len(plan.seeds) == 1 else f"seeds {plan.seeds[0]} to {plan.seeds[-1]}"
     say(f"{recipe.in_words}, {seeds}, {recipe.all_frames:,} frames on {jax.devices()[0]}")
     say(f"writing to {folder.path}")
@@ -222,10 +221,8 @@ def go(
         say("from pixels without a GPU this is slow; --observations state learns in minutes")
     try:
         with bars() as shown:
-            listener = Advising(shown, folder)
-            # On Gymnasium's tasks the environments are on the host, and the loop is another one.
-            trained = host_loop.go if isinstance(recipe, HostRecipe) else run.go
-            outcome = trained(folder, plan, listener, checkpoint, checkpoint_seconds)
+            listener = Advising(shown, folder, recipe.reward)
+            outcome = run.go(folder, plan, listener, checkpoint, checkpoint_seconds)
     except run.Stopped:
         say(f"stopped and saved: gobi resume {folder.path} goes on from there")
         raise

@@ -11,18 +11,18 @@ import dataclasses
 import hashlib
 import inspect
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
 
 from gobi import settings
 from gobi.errors import GobiError, unknown
-from gobi.rewards import registry
 from gobi.rewards.checked import TRIED, Checked, Plain, in_one_line, tried
 from gobi.rewards.reward import Reward
 
 __all__ = [
-    "CALLS", "TRIED", "Checked", "Name", "Plain", "entry", "is_own", "load", "parse", "pinned", "short",
+    "CALLS", "TRIED", "Checked", "Name", "Plain", "is_own", "load", "parse", "pinned", "short",
     "tried",
 ]  # fmt: skip
 
@@ -71,21 +71,16 @@ def pinned(name: str) -> str:
     return str(dataclasses.replace(parts, checksum=_checksum(_content(parts))))
 
 
-def entry(name: str) -> registry.Entry:
-    """What is known of it before its file is opened; who looks its name up finds it from now on."""
-    about = registry.Entry(f"a reward of your own, in {parse(name).file}")
-    return registry.REWARDS.setdefault(name, about)
-
-
 def short(name: str) -> str:
     """The class alone, for the names of folders."""
     return parse(name).made
 
 
-def load(name: str, options: str = "") -> Reward:
+def load(name: str, options: str | Mapping[str, Any] = "") -> Reward:
     """The reward in FILE.py:CLASS. Its shapes are checked when it is first traced.
 
-    options:  arguments of the class, written as NAME=VALUE,NAME=VALUE; they need annotations there.
+    options:  arguments of the class, by name; or written as NAME=VALUE,NAME=VALUE, which needs annotations
+              there.
     """
     parts = parse(name)
     made = _class(parts)
@@ -153,9 +148,15 @@ def _refuse_missing_calls(made: type, parts: Name) -> None:
             raise GobiError(f"{parts} has no method {method}({', '.join(arguments)})")
 
 
-def _options(made: type, parts: Name, text: str) -> dict[str, Any]:
-    if not text:
+def _options(made: type, parts: Name, given: str | Mapping[str, Any]) -> dict[str, Any]:
+    if not given:
         return {}
-    names = [name for name in inspect.signature(made).parameters if name != "self"]
-    hints = {**get_type_hints(made), **get_type_hints(made.__init__)}
-    return settings.options(str(parts), text, [name for name in names if name in hints], hints)
+    taken = inspect.signature(made).parameters
+    if isinstance(given, str):
+        hints = {**get_type_hints(made), **get_type_hints(made.__init__)}
+        return settings.options(str(parts), given, [name for name in taken if name in hints], hints)
+    any_name = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in taken.values())
+    for name in given:
+        if name not in taken and not any_name:
+            raise unknown(f"option of {parts}", name, taken)
+    return dict(given)

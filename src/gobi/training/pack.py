@@ -19,6 +19,7 @@ import numpy as np
 import gobi
 from gobi.agents.impala.networks import Policy
 from gobi.errors import GobiError
+from gobi.memory.crowding import crowded
 from gobi.training import beforehand, checkpoints
 from gobi.training.beforehand import Learned
 from gobi.training.folder import Folder, Plan, Run
@@ -205,9 +206,9 @@ class _Pack:
             progress, row = self.trainer.advance(progress)
             self._log(row, time.perf_counter() - begun)
             self._snapshot(progress)
-            crowded = self.trainer.crowded(row, before)
-            if crowded:
-                progress = self._grown(progress, crowded)
+            memories = crowded(row, before)
+            if memories:
+                progress = self._grown(progress, memories)
             before = row
             over, why = self.records[0].updates >= self.recipe.updates, self.stopping.why()
             if over or why or time.perf_counter() - saved > self.checkpoint_seconds:
@@ -217,19 +218,19 @@ class _Pack:
             if why and not over:
                 raise why
 
-    def _grown(self, progress: Progress, crowded: frozenset[str]) -> Progress:
+    def _grown(self, progress: Progress, memories: frozenset[str]) -> Progress:
         """More room for crowded memories; one that is as large as it may be stays so, which is said once."""
-        larger = self.trainer.grow(progress, crowded)
+        larger = self.trainer.grow(progress, memories)
         if jax.tree.map(jnp.shape, larger) == jax.tree.map(jnp.shape, progress):
             if not self.full:
                 self.listener.say(
-                    f"a memory ({', '.join(sorted(crowded))}) is more than half full and as large as it may "
+                    f"a memory ({', '.join(sorted(memories))}) is more than half full and as large as it may "
                     "be: the column `dropped` counts what it cannot hold"
                 )
             self.full = True
         else:
             for record in self.records:
-                record.grown.append(sorted(crowded))
+                record.grown.append(sorted(memories))
         return larger
 
     def _last(self) -> Row | None:

@@ -144,7 +144,7 @@ class Recipe(AnyRecipe):
         super().__post_init__()
         if own.is_own(self.reward):
             # Its file is opened when it is trained: who only looks at a run need not have it.
-            own.entry(self.reward)
+            registry.find(self.reward)
         else:
             registry.options(self.reward, self.reward_options)
         registry.factor_options(self.lifelong, self.lifelong_options)

@@ -8,7 +8,6 @@ from typing import Any
 
 from gobi.envs.minigrid import registry
 from gobi.errors import unknown
-from gobi.rewards import own
 from gobi.rewards import registry as rewards
 from gobi.training.recipe import Recipe
 
@@ -67,14 +66,8 @@ def _paying(recipe: Recipe, reward: str | None) -> dict[str, Any]:
     """What the named reward wants to be changed in a recipe that was written for another."""
     if reward is None or reward == recipe.reward:
         return {}
-    entry = _entry(reward)
-    decay = {} if entry.decays else {"decay": 0.0}
+    decay = {} if rewards.find(reward).decays else {"decay": 0.0}
     return {"coefficient": rewards.coefficient(reward, recipe.task), **decay}
-
-
-def _entry(reward: str) -> rewards.Entry:
-    """What is known of a reward of the library, or of one's own."""
-    return own.entry(reward) if own.is_own(reward) else rewards.find(reward)
 
 
 def schedule(task: str) -> Schedule:
@@ -148,7 +141,7 @@ def compact(recipe: Recipe, **changes: Any) -> Recipe:
     return recipe.changed(
         **{
             **_paying(recipe, reward),
-            "reward_options": _entry(reward).small,
+            "reward_options": rewards.find(reward).small,
             "network": "compact",
             "model_size": "compact",
             "unroll": 20,

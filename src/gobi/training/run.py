@@ -1,6 +1,6 @@
 """A run from start to end: begin it, go on with it, ask how it stands.
 
-On a grid, a run alone is a pack of one; on a control task, it has a loop of its own.
+On a grid, a run alone is a pack of one; control tasks and Gymnasium's have loops of their own.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from gobi.training import pack
 from gobi.training.control import loop as control
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.folder import Folder, Plan, begin, finished, planned
+from gobi.training.host import loop as host
+from gobi.training.host.recipe import HostRecipe
 from gobi.training.pack import CHECKPOINT_SECONDS, Listener
 from gobi.training.record import Outcome
 from gobi.training.stopping import OutOfTime, Stopped
@@ -38,5 +40,7 @@ def go(
     """Trains to the end, from the last checkpoint if there is one; see `pack.go`."""
     if isinstance(plan.recipe, ControlRecipe):
         return control.go(folder, plan, listener, checkpoint, checkpoint_seconds)
+    if isinstance(plan.recipe, HostRecipe):
+        return host.go(folder, plan, listener, checkpoint, checkpoint_seconds)
     (outcome,) = pack.go([(folder, plan)], listener, checkpoint, checkpoint_seconds)
     return outcome

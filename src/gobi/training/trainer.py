@@ -27,9 +27,8 @@ Row = dict[str, np.ndarray]
 """The metrics of one interval, by column, one number for each seed."""
 
 COLUMN_OF = {"gradient_norm": "grad_norm", "world/exact": "world_exact", "world/cells": "world_cells"}
-MUST_BE_FINITE = ("loss", "policy_loss", "value_loss", "entropy", "grad_norm", "bonus")
-LARGEST_LOAD = 0.5
-"""Tables are given more room above this: below it, nothing is ever dropped."""
+MUST_BE_FINITE = ("bonus", "loss", "policy_loss", "value_loss", "entropy", "grad_norm")
+"""The first of them that is not is told: a bonus spoils all that is learned from it."""
 
 
 class Progress(eqx.Module):
@@ -105,16 +104,6 @@ class Trainer:
                 break
         state = eqx.tree_at(lambda s: s.lanes.queue, state, queue)
         return Progress(state, bank), _row(jax.device_get(metrics))
-
-    def crowded(self, row: Row, before: Row | None) -> frozenset[str]:
-        """The memories that should grow: more than half full, or codes were dropped since the row before."""
-        names = {name.partition("/")[2] for name in row if name.startswith("load/")}
-
-        def dropped(name: str) -> bool:
-            earlier = before[f"dropped/{name}"] if before else 0
-            return bool(np.any(row[f"dropped/{name}"] > earlier))
-
-        return frozenset(n for n in names if np.max(row[f"load/{n}"]) > LARGEST_LOAD or dropped(n))
 
     def grow(self, progress: Progress, memories: frozenset[str]) -> Progress:
         """The same with more room in some memories; the next call compiles anew."""

@@ -72,7 +72,7 @@ class HostRecipe(AnyRecipe):
             )
         if own.is_own(self.reward):
             # Its file is opened when it is trained: who only looks at a run need not have it.
-            own.entry(self.reward)
+            registry.find(self.reward)
         else:
             registry.options(self.reward, self.reward_options)
         self.refuse_below(1, "frames", "units", "num_envs", "unroll", "passes")

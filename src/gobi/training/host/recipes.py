@@ -6,7 +6,7 @@ from typing import Any
 
 from gobi.envs import host
 from gobi.errors import GobiError, unknown
-from gobi.rewards import own, registry
+from gobi.rewards import registry
 from gobi.training.host.recipe import HostRecipe
 
 NAMES = ("gobi",)
@@ -26,7 +26,5 @@ def recipe(task: str, name: str = "gobi", **changes: Any) -> HostRecipe:
     if not host.is_host(task) or task == host.PREFIX:
         raise GobiError(f"a task of Gymnasium's is written {host.PREFIX}ID, got '{task}'")
     reward = changes.get("reward", "gobi")
-    if own.is_own(reward):
-        own.entry(reward)
     fitting = {"coefficient": registry.coefficient(reward, task)}
     return HostRecipe(task=task, recipe=name, **{"frames": FRAMES, **fitting, **changes})

@@ -32,36 +32,41 @@ class Diary:
     """What one seed has done, kept on the host.
 
     episodes:   that have ended.
-    returns:    of the last of them; likewise their lengths, and whether they were solved (NaN: not told).
+    returns:    of the last of them; likewise their lengths, whether they were solved (None: not told), and
+                their gains, the rewards above 0 alone.
     """
 
     episodes: int = 0
     returns: list[float] = dataclasses.field(default_factory=list)
     lengths: list[int] = dataclasses.field(default_factory=list)
     successes: list[float | None] = dataclasses.field(default_factory=list)
+    gains: list[float] = dataclasses.field(default_factory=list)
 
     def begin(self, lanes: int) -> None:
         """Episodes begin in all lanes."""
-        self.earned, self.steps = np.zeros(lanes), np.zeros(lanes, np.int64)
+        self.earned, self.gained, self.steps = np.zeros(lanes), np.zeros(lanes), np.zeros(lanes, np.int64)
 
     def add(self, step: Step) -> None:
         """One step of every lane."""
         self.earned += step.reward
+        self.gained += np.maximum(step.reward, 0)
         self.steps += step.real
         for lane in np.flatnonzero(step.done & step.real):
             self.episodes += 1
             solved = step.success[lane]
             self.returns.append(float(self.earned[lane]))
+            self.gains.append(float(self.gained[lane]))
             self.lengths.append(int(self.steps[lane]))
             self.successes.append(None if np.isnan(solved) else float(solved))
-        self.earned[step.done], self.steps[step.done] = 0.0, 0
-        for kept in (self.returns, self.lengths, self.successes):
+        self.earned[step.done], self.gained[step.done], self.steps[step.done] = 0.0, 0.0, 0
+        for kept in (self.returns, self.lengths, self.successes, self.gains):
             del kept[:-KEPT]
 
     def means(self) -> dict[str, float]:
         """Over the last episodes; not a number before the first, or where success is not told."""
         told = [solved for solved in self.successes if solved is not None]
         kept = {"return": self.returns, "length": self.lengths, "success": told}
+        kept |= {"gain": self.gains, "rewarded": [float(gain > 0) for gain in self.gains]}
         means = {name: float(np.mean(values)) if values else np.nan for name, values in kept.items()}
         return means | {"episodes": float(self.episodes)}
 
