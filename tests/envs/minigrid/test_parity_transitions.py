@@ -12,7 +12,7 @@ from gobi.envs.minigrid.parity import campaign, transitions
 from gobi.envs.minigrid.parity.transitions import FIELDS, Tally, check_shard
 from gobi.errors import GobiError
 
-PER_TASK = 20_000
+PER_TASK = 8_000
 SMALL = "MiniGrid-Empty-5x5-v0"
 EVENTFUL = "MiniGrid-ObstructedMaze-1Dlhb-v0"
 
