@@ -64,9 +64,14 @@ def name_of(env: VectorEnv | gymnasium.Env) -> str:
     known = env.spec or one.spec
     if known is None:
         return type(env.unwrapped).__name__
-    # Gymnasium knows all of ours as gobi/NAME, and environments in other processes tell no more than that.
-    listed = known.id.removeprefix("gobi/")
-    return listed if listed in TASKS else known.id
+    # Environments in other processes tell no more than that.
+    return listed(known.id)
+
+
+def listed(id: str) -> str:
+    """A name that Gymnasium knows as `gobi tasks` lists it: Gymnasium knows all of ours as gobi/NAME."""
+    bare = id.removeprefix("gobi/")
+    return bare if bare in TASKS else id
 
 
 def max_steps_of(env: VectorEnv | gymnasium.Env) -> int | None:

@@ -22,7 +22,7 @@ not reach what lies there either; keep the buffer short against the time in whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,14 +30,13 @@ import numpy as np
 from jaxtyping import Bool
 
 from gobi.adapters.bonus import Bonus
-from gobi.adapters.observations import actions, observations, spec
+from gobi.adapters.environments import Observe, batch_of, listed, reading
+from gobi.adapters.observations import actions, spec
 from gobi.adapters.play import SHOWN
 from gobi.errors import GobiError, require
 
 require("stable_baselines3", extra="sb3")
 
-import gymnasium  # noqa: E402
-from gymnasium.vector.utils import concatenate, create_empty_array  # noqa: E402
 from stable_baselines3.common.base_class import BaseAlgorithm  # noqa: E402
 from stable_baselines3.common.callbacks import BaseCallback  # noqa: E402
 from stable_baselines3.common.vec_env import (  # noqa: E402
@@ -46,9 +45,6 @@ from stable_baselines3.common.vec_env import (  # noqa: E402
     VecNormalize,
     unwrap_vec_wrapper,
 )
-
-Observe = tuple[Callable[[Any], Any], gymnasium.Space]
-"""A function from a batch of observations to an array, and the space of one row of that array."""
 
 Algorithm = TypeVar("Algorithm", bound=BaseAlgorithm)
 
@@ -92,8 +88,7 @@ class IntrinsicVecEnv(VecEnvWrapper):
         _refuse_moving_observations(venv)
         super().__init__(venv)
         self.add = add
-        function, space = observe or (None, venv.observation_space)
-        self._function, self._read = function, observations(space)
+        space, self._read = reading(venv.observation_space, observe)
         self._acted = actions(venv.action_space)
         self._action = np.zeros(0)
         shown = _asked(venv, "metadata", {}).get(SHOWN, ()) if views is None else views
@@ -169,12 +164,12 @@ class IntrinsicVecEnv(VecEnvWrapper):
                 )
         space, last = self.venv.observation_space, [infos[lane]["terminal_observation"] for lane in lanes]
         now = now.copy()
-        now[lanes] = self._observed(concatenate(space, last, create_empty_array(space, n=len(last))))
+        now[lanes] = self._observed(batch_of(space, last))
         return now
 
     def _observed(self, batch: Any) -> np.ndarray:
         try:
-            return self._read(batch if self._function is None else self._function(batch))
+            return self._read(batch)
         except GobiError as error:
             raise GobiError(f"step {self.bonus.steps + 1:,}: {error}") from error
 
@@ -268,7 +263,7 @@ def _asked(venv: VecEnv, name: str, otherwise: Any) -> Any:
 
 def _id(venv: VecEnv) -> str:
     known = _asked(venv, "spec", None)
-    return known.id if known is not None else "gym"
+    return listed(known.id) if known is not None else "gym"
 
 
 def _max_steps(venv: VecEnv) -> int | None:

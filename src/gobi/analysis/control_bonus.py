@@ -217,7 +217,7 @@ def _replayed(
     slots: Int[np.ndarray, " steps"],
 ) -> Float32[np.ndarray, " steps"]:
     """What a lifelong reward pays when the steps of an episode are replayed."""
-    key = jax.random.key(agents.episode_seed)
+    key = jax.random.key(agents.level_seed)
     pay = jax.jit(lambda state, batch: reward.at_sampling(state, key, batch.stored, batch)[1])
     # Batches no larger than in training; the last one reaches back.
     steps = len(slots)

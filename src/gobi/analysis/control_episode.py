@@ -60,8 +60,8 @@ def episode(
     most:      pictures at most: of longer episodes every second, third, ... state is drawn.
     progress:  called with the steps made so far, and how many there can be.
     """
-    start = seeds_of(agents.episode_seed, 0, level + 1)[level]
-    draws = jax.random.fold_in(jax.random.key(agents.episode_seed), level)
+    start = seeds_of(agents.level_seed, 0, level + 1)[level]
+    draws = jax.random.fold_in(jax.random.key(agents.level_seed), level)
     with assembly.worker(agents.recipe, seed=0) as worker:
         program = seat.program(agents.recipe, worker.spec)
         shapes, spec = program.shapes(), program.spec

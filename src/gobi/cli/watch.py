@@ -97,7 +97,7 @@ def _control(agents: control.ControlTrained, level: int, greedy: bool, most: int
     shown = control_film.frames(level, played, told)
     part = "" if len(shown) > len(played.actions) else f"; pictures of {len(shown)} of its states"
     _say_whose(agents, greedy)
-    say(f"new episode {level} (of seed {agents.episode_seed}): {played}{part}")
+    say(f"new episode {level} (of seed {agents.level_seed}): {played}{part}")
     _say_bonus(agents.recipe.reward, told.paid)
     if told.imagination is not None:
         say(f"memory: {told.imagination.sizes[-1]} codes of seen or imagined frames at the end")

@@ -125,8 +125,11 @@ class Host:
         """Where each step led: what is seen, but for lanes that were reset within it."""
         if "final_obs" not in infos or not over.any():
             return seen
+        from gobi.adapters.environments import batch_of
+
         lanes = np.flatnonzero(over)
-        finals = self._observed(_stacked([infos["final_obs"][lane] for lane in lanes]))
+        finals = [infos["final_obs"][lane] for lane in lanes]
+        finals = self._observed(batch_of(self.envs.single_observation_space, finals))
         after = seen.copy()
         after[lanes] = finals
         return after
@@ -190,15 +193,6 @@ def _within(choice: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray
 
 def _like(lanes: Lanes, batch: np.ndarray) -> np.ndarray:
     return lanes.reshape(-1, *[1] * (batch.ndim - 1))
-
-
-def _stacked(rows: list[Any]) -> Any:
-    """Single observations as a batch."""
-    if isinstance(rows[0], dict):
-        return {name: _stacked([row[name] for row in rows]) for name in rows[0]}
-    if isinstance(rows[0], tuple):
-        return tuple(_stacked(list(parts)) for parts in zip(*rows, strict=True))
-    return np.stack([np.asarray(row) for row in rows])
 
 
 def _success(infos: dict[str, Any], over: Lanes) -> np.ndarray:

@@ -84,6 +84,11 @@ def named(folder: Path, name: str) -> Path:
     return folder / name
 
 
+def chosen(folder: Path, name: str | None) -> Path | None:
+    """The checkpoint of that name; without one the newest, or None before the first."""
+    return named(folder, name) if name else latest(folder)
+
+
 def before(path: Path) -> Path | None:
     """The checkpoint before that one, if there is one."""
     found = available(path.parent)

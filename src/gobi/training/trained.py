@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,46 @@ POLICY = ".state.policy"
 """Where the policies are in the tree of a checkpoint."""
 NEW_LEVELS = 2**30
 """The levels that an agent is looked at on are those of a seed this far from its own: half the way round."""
+
+K = TypeVar("K", bound="Kept")
+
+
+@dataclasses.dataclass(frozen=True)
+class Kept:
+    """What a checkpoint says of the agents in it, before any weight is read.
+
+    recipe:      how they were trained.
+    seeds:       whose agents are wanted.
+    frames:      what each of them had been trained on.
+    source:      the checkpoint.
+    level_seed:  where levels or episodes come from that none of the run's agents was trained on.
+    places:      where each agent lies in the checkpoint.
+    """
+
+    recipe: AnyRecipe
+    seeds: tuple[int, ...]
+    frames: int
+    source: Path
+    level_seed: int
+    places: tuple[int, ...]
+
+    @classmethod
+    def found(cls: type[K], folder: Path, wanted: Sequence[int] = (), checkpoint: str | None = None) -> K:
+        """The agents of a run.
+
+        folder:      the run's folder.
+        wanted:      only these of the run's seeds; by default all.
+        checkpoint:  the name of a checkpoint; by default the newest.
+        """
+        source = checkpoints.chosen(run.Folder(folder).checkpoints, checkpoint)
+        if source is None:
+            raise GobiError(f"{folder} has no checkpoint yet: wait for the first, or gobi resume {folder}")
+        facts = checkpoints.facts(source)
+        # The checkpoint's own recipe: what is in the folder may have been edited since.
+        recipe, seeds = from_json(facts["recipe"]), tuple(facts["seeds"])
+        chosen = tuple(wanted) or seeds
+        places = tuple(seeds.index(known_seed(one, seeds)) for one in chosen)
+        return cls(recipe, chosen, facts["frames"], source, new_levels(seeds), places)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,21 +98,15 @@ def load(folder: Path, seed: int | Sequence[int] | None = None, checkpoint: str 
     seed:        only this one of the run's seeds, or only these; by default all.
     checkpoint:  the name of a checkpoint; by default the newest.
     """
-    place = run.Folder(folder)
-    _refuse_control(run.planned(place).recipe, folder)
-    found = checkpoints.named(place.checkpoints, checkpoint) if checkpoint else None
-    found = found or checkpoints.latest(place.checkpoints)
-    if found is None:
-        raise GobiError(f"{folder} has no checkpoint yet: wait for the first, or gobi resume {folder}")
-    facts = checkpoints.facts(found)
-    # The checkpoint's own recipe: what is in the folder may have been edited since.
-    recipe, seeds = from_json(facts["recipe"]), tuple(facts["seeds"])
+    _refuse_control(run.planned(run.Folder(folder)).recipe, folder)
+    wanted = () if seed is None else (seed,) if isinstance(seed, int) else seed
+    kept = Kept.found(folder, wanted, checkpoint)
+    recipe = cast(Recipe, kept.recipe)
     env = gobi.make(recipe.task)
-    policy = checkpoints.load(found, shapes(env, recipe, len(seeds)), within=POLICY)
-    wanted = seeds if seed is None else (seed,) if isinstance(seed, int) else tuple(seed)
-    places = np.array([seeds.index(known_seed(one, seeds)) for one in wanted])
-    policy = jax.tree.map(lambda part: part[places], policy)
-    return Trained(env, recipe, wanted, policy, facts["frames"], found, new_levels(seeds))
+    seeds = len(checkpoints.facts(kept.source)["seeds"])
+    policy = checkpoints.load(kept.source, shapes(env, recipe, seeds), within=POLICY)
+    policy = jax.tree.map(lambda part: part[np.array(kept.places)], policy)
+    return Trained(env, recipe, kept.seeds, policy, kept.frames, kept.source, kept.level_seed)
 
 
 def part(agents: Trained, seed: int, within: str, like: Any) -> Any:

@@ -7,56 +7,26 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gobi.errors import GobiError
-from gobi.training import checkpoints, run
+from gobi.training import checkpoints
 from gobi.training.control import assembly, seat
 from gobi.training.control.evaluation import Evaluator, Played, seeds_of
 from gobi.training.control.recipe import ControlRecipe
-from gobi.training.recipe import from_json
-from gobi.training.trained import known_seed, new_levels
+from gobi.training.trained import Kept
 
 LANES = 10
 """Agents that act together while episodes are played."""
 
 
 @dataclasses.dataclass(frozen=True)
-class ControlTrained:
-    """The agents of a run, as they were after so many frames.
-
-    recipe:        how they were trained.
-    seeds:         whose agents these are.
-    frames:        what each of them had been trained on.
-    source:        the checkpoint.
-    episode_seed:  where the episodes come from that none of the run's agents was trained or evaluated on.
-    places:        where each agent lies in the checkpoint.
-    """
+class ControlTrained(Kept):
+    """The agents of a run, as they were after so many frames; new episodes come from `level_seed`."""
 
     recipe: ControlRecipe
-    seeds: tuple[int, ...]
-    frames: int
-    source: Path
-    episode_seed: int
-    places: tuple[int, ...]
 
 
 def load(folder: Path, wanted: Sequence[int] = (), checkpoint: str | None = None) -> ControlTrained:
-    """The agents of a run.
-
-    folder:      the run's folder.
-    wanted:      only these of the run's seeds; by default all.
-    checkpoint:  the name of a checkpoint; by default the newest.
-    """
-    place = run.Folder(folder)
-    found = checkpoints.named(place.checkpoints, checkpoint) if checkpoint else None
-    found = found or checkpoints.latest(place.checkpoints)
-    if found is None:
-        raise GobiError(f"{folder} has no checkpoint yet: wait for the first, or gobi resume {folder}")
-    facts = checkpoints.facts(found)
-    # The checkpoint's own recipe: what is in the folder may have been edited since.
-    recipe, seeds = from_json(facts["recipe"]), tuple(facts["seeds"])
-    chosen = tuple(wanted) or seeds
-    places = tuple(seeds.index(known_seed(one, seeds)) for one in chosen)
-    return ControlTrained(recipe, chosen, facts["frames"], found, new_levels(seeds), places)
+    """The agents of a run: all, or those of the wanted seeds; the newest, or those of a checkpoint."""
+    return ControlTrained.found(folder, wanted, checkpoint)
 
 
 def play(
@@ -72,7 +42,7 @@ def play(
     finally:
         first.close()
     evaluator = Evaluator(agents.recipe, program, LANES)
-    seeds, shape = seeds_of(agents.episode_seed, 0, episodes), program.shapes().learner
+    seeds, shape = seeds_of(agents.level_seed, 0, episodes), program.shapes().learner
     played = []
     try:
         for number, place in enumerate(agents.places):

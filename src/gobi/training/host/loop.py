@@ -45,8 +45,7 @@ def go(
     stopping:            when to stop before the end; by default when the user asks for it.
     """
     listener = listener or Listener()
-    place = folder.checkpoints
-    found = checkpoints.named(place, checkpoint) if checkpoint else checkpoints.latest(place)
+    found = checkpoints.chosen(folder.checkpoints, checkpoint)
     record = HostRecord(folder, plan, found)
     run = _Run(record, listener, checkpoint_seconds, stopping or Stopping(listener.say))
     try:

@@ -15,37 +15,21 @@ from jaxtyping import Float64, Int64
 from gobi.agents.general import Policy
 from gobi.envs import host
 from gobi.envs.host import Host
-from gobi.errors import GobiError
 from gobi.training import checkpoints
-from gobi.training.folder import Folder
 from gobi.training.host import seat
 from gobi.training.host.recipe import HostRecipe
 from gobi.training.host.seat import Program
-from gobi.training.recipe import from_json
-from gobi.training.trained import known_seed, new_levels
+from gobi.training.trained import Kept
 
 EVALUATING = 0x6F63
 """Keeps the episodes of evaluations apart from those of training."""
 
 
 @dataclasses.dataclass(frozen=True)
-class HostTrained:
-    """The agents of a run, as they were after so many frames.
-
-    recipe:        how they were trained.
-    seeds:         whose agents these are.
-    frames:        what each of them had been trained on.
-    source:        the checkpoint.
-    episode_seed:  where the episodes come from that none of the run's agents was trained on.
-    places:        where each agent lies in the checkpoint.
-    """
+class HostTrained(Kept):
+    """The agents of a run, as they were after so many frames; new episodes come from `level_seed`."""
 
     recipe: HostRecipe
-    seeds: tuple[int, ...]
-    frames: int
-    source: Path
-    episode_seed: int
-    places: tuple[int, ...]
 
 
 class Played(NamedTuple):
@@ -62,22 +46,8 @@ class Played(NamedTuple):
 
 
 def load(folder: Path, wanted: Sequence[int] = (), checkpoint: str | None = None) -> HostTrained:
-    """The agents of a run.
-
-    folder:      the run's folder.
-    wanted:      only these of the run's seeds; by default all.
-    checkpoint:  the name of a checkpoint; by default the newest.
-    """
-    place = Folder(folder).checkpoints
-    found = checkpoints.named(place, checkpoint) if checkpoint else checkpoints.latest(place)
-    if found is None:
-        raise GobiError(f"{folder} has no checkpoint yet: wait for the first, or gobi resume {folder}")
-    facts = checkpoints.facts(found)
-    # The checkpoint's own recipe: what is in the folder may have been edited since.
-    recipe, seeds = from_json(facts["recipe"]), tuple(facts["seeds"])
-    chosen = tuple(wanted) or seeds
-    places = tuple(seeds.index(known_seed(one, seeds)) for one in chosen)
-    return HostTrained(recipe, chosen, facts["frames"], found, new_levels(seeds), places)
+    """The agents of a run: all, or those of the wanted seeds; the newest, or those of a checkpoint."""
+    return HostTrained.found(folder, wanted, checkpoint)
 
 
 def play(
@@ -105,7 +75,7 @@ def play(
             def told(done: int, before: int = number * episodes) -> None:
                 progress(before + done, len(agents.places) * episodes)
 
-            played.append(_played(program, policy, lanes, agents.episode_seed, episodes, greedy, told))
+            played.append(_played(program, policy, lanes, agents.level_seed, episodes, greedy, told))
     finally:
         lanes.close()
     return played
