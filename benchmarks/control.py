@@ -23,8 +23,10 @@ from typing import Any
 import jax
 import numpy as np
 
+from gobi.envs.dmc import Step
 from gobi.training import run
 from gobi.training.control import assembly, loop, recipes, seat
+from gobi.training.control.parcel import packed
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.folder import Folder, Plan
 from gobi.training.stopping import OutOfTime, Stopping
@@ -93,7 +95,7 @@ def parts(recipe: ControlRecipe, repeats: int) -> dict[str, float]:
         drawing = timed(lambda _: worker.step(action), repeats)
     finally:
         worker.close()
-    held = [one]
+    held, reached = [one], packed(seen)
 
     def keep(change: Callable[[seat.Seat, int], seat.Seat]) -> Callable[[int], Any]:
         def call(number: int) -> Any:
@@ -104,12 +106,12 @@ def parts(recipe: ControlRecipe, repeats: int) -> dict[str, float]:
 
     found = {
         "draw": drawing,
-        "act": timed(lambda n: program.act(held[0].learner, held[0].view, held[0].key, np.int32(n)), repeats),
-        "update": timed(keep(lambda it, n: program.update(it, n, n)), repeats),
-        "see": timed(keep(lambda it, n: program.see(it, seen)), repeats),
-        "collect": timed(
-            keep(lambda it, n: program.collect(it, it.view, action, 0.0, False, False, seen)), repeats
+        "act": timed(
+            lambda n: program.act(held[0].learner, held[0].view, held[0].key, held[0].steps), repeats
         ),
+        "update": timed(keep(lambda it, n: program.update(it, n)), repeats),
+        "see": timed(keep(lambda it, n: program.see(it, packed(seen))), repeats),
+        "collect": timed(keep(lambda it, n: program.collect(it, it.view, action, reached)), repeats),
     }
     if program.lessons is not None:
         per_step = program.lessons.steps / program.lessons.every
@@ -117,17 +119,16 @@ def parts(recipe: ControlRecipe, repeats: int) -> dict[str, float]:
     return {name: round(1000 * seconds, 3) for name, seconds in found.items()}
 
 
-def filled(program: seat.Program, worker: Any) -> tuple[seat.Seat, np.ndarray]:
-    """A seat whose replay holds some episodes, and the frame that they are all made of."""
+def filled(program: seat.Program, worker: Any) -> tuple[seat.Seat, Step]:
+    """A seat whose replay holds some episodes, and the step that they are all made of."""
     seen = worker.reset()
-    one = program.see(program.start(0), seen, first=True)
-    one = program.begin(one, seen)
+    one = program.begin(program.see_first(program.start(0), seen), seen)
     for step in range(FILLED):
         over = step % program.spec.max_steps == program.spec.max_steps - 1
         action = np.zeros(program.spec.action_size, np.float32)
-        one = program.collect(one, one.view, action, 0.0, False, over, seen)
+        one = program.collect(one, one.view, action, packed(Step(seen, 0.0, False, over)))
         one = program.begin(one, seen) if over else one
-    return one, seen
+    return one, Step(seen, 0.0, False, False)
 
 
 def timed(call: Callable[[int], Any], repeats: int) -> float:

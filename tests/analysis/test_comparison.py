@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from compared_runs import N7, S3, make_run
+from compared_runs import N7, S3, cut, make_run
 
 from gobi.analysis import statistics
 from gobi.analysis.comparison import ALL, SHARED, compare, notes
@@ -144,18 +144,46 @@ def test_pre_training_shifts_a_curve_to_the_right_and_counts_in_every_number(tmp
     )
 
 
-def test_runs_of_different_length_are_compared_over_the_frames_that_all_have(tmp_path):
+def test_a_method_that_was_stopped_early_does_not_cut_the_others_short(tmp_path):
     make_run(tmp_path / "a", frames=8e6)
-    make_run(tmp_path / "b", reward="count", frames=2e6, solved_at=(4e6,) * 4)
+    alone = compare([tmp_path], threshold=0.6)
+    cut(make_run(tmp_path / "b", reward="count", solved_at=(4e6,) * 4), 2e6)
     found = compare([tmp_path], threshold=0.6)
-    assert found.tasks[N7].horizon == 2e6
+    for name in ("final", "solved", "frames_mean", "frames_median", "success", "seconds"):
+        assert found.row(N7, "gobi", name) == alone.row(N7, "gobi", name)
+    np.testing.assert_array_equal(found.lines[0].middle, alone.lines[0].middle)
+    assert found.row(N7, "gobi", "solved").value == 1.0
     assert found.row(N7, "count", "final").value == pytest.approx(0.3)
-    # Of the first method's seeds one is at the plateau by then; what the others reach later does not count.
-    assert found.row(N7, "gobi", "solved").value == 0.25
-    assert found.row(N7, "gobi", "final").value == pytest.approx(
-        np.mean(0.6 * 2 / np.array([2, 2.5, 3, 3.5]))
-    )
-    assert any("compared over the first 2.00M frames, where 'count' ends" in note for note in notes(found))
+    assert [line.frames[-1] for line in found.lines] == [8e6, 2e6]
+
+
+def test_areas_are_over_the_frames_that_all_have_and_it_is_said_which(tmp_path):
+    make_run(tmp_path / "a", frames=8e6)
+    cut(make_run(tmp_path / "b", reward="count", solved_at=(4e6,) * 4), 2e6)
+    found = compare([tmp_path])
+    assert found.tasks[N7].horizon == 2e6
+    area = found.row(N7, "gobi", "area")
+    # A straight line up to two million frames, of which its mean is the half.
+    assert area.value == pytest.approx(np.mean(0.6 / np.array([2, 2.5, 3, 3.5])), abs=1e-3)
+    assert (area.frames, found.row(N7, "gobi", "final").frames) == (2e6, 8e6)
+    told = notes(found)
+    assert any("areas are over the first 2.00M frames, where 'count' ends" in note for note in told)
+    assert "MultiRoom-N7-S8-v0: not finished: b (stopped at 2.00M of 8.00M)." in told
+
+
+def test_two_methods_are_compared_over_the_frames_of_both_whatever_a_third_has(tmp_path):
+    # The one that is behind at two million frames is ahead in the end.
+    make_run(tmp_path / "a", plateau=0.1, solved_at=(1e6,) * 4)
+    make_run(tmp_path / "b", reward="r3", plateau=0.6, solved_at=(8e6,) * 4)
+    pair = compare([tmp_path]).row(N7, "gobi", "improvement_final", "r3")
+    assert (pair.value, pair.frames) == (0.0, 8e6)
+    cut(make_run(tmp_path / "c", reward="count"), 1e6)
+    found = compare([tmp_path])
+    assert found.row(N7, "gobi", "improvement_final", "r3") == pair
+    for score in ("area", "final"):
+        # At a million frames it stands at 0.075, the one that was stopped there at 0.17 and more.
+        other = found.row(N7, "r3", f"improvement_{score}", "count")
+        assert (other.value, other.frames) == (0.0, 1e6)
 
 
 def test_a_seed_that_never_reached_the_threshold_is_censored(tmp_path):
@@ -218,15 +246,15 @@ def test_one_run_of_one_seed_is_described_without_intervals_and_said_to_be_alone
     assert "one seed only of 'gobi', so no interval is possible" in told
 
 
-def test_wall_clock_is_the_training_time_of_the_runs_to_the_common_end(tmp_path):
+def test_wall_clock_is_the_training_time_of_the_runs_to_the_methods_end(tmp_path):
     make_run(tmp_path / "a", seeds=(0, 1), frames=8e6, pretraining=1_000_000)
     make_run(tmp_path / "b", seeds=(2, 3, 4), frames=8e6, pretraining=1_000_000)
     make_run(tmp_path / "c", reward="count", frames=4e6)
     found = compare([tmp_path])
     # A row says one second for every 100,000 frames of the run, however many seeds it has.
-    assert found.row(N7, "gobi", "seconds").value == pytest.approx(30 + 30)
+    assert found.row(N7, "gobi", "seconds").value == pytest.approx(80 + 80)
     assert found.row(N7, "count", "seconds").value == pytest.approx(40)
-    assert found.row(N7, "gobi", "steps_per_second").value == pytest.approx(5 * 3e6 / 60)
+    assert found.row(N7, "gobi", "steps_per_second").value == pytest.approx(5 * 8e6 / 160)
 
 
 def test_the_numbers_and_curves_as_csv_are_those_of_the_comparison(tmp_path):
@@ -272,31 +300,29 @@ def test_looks_without_a_step_are_free_unless_they_are_to_be_counted(tmp_path):
     assert labels(free) == ["gobi", "noveld"]
     assert labels(counted) == ["gobi peeks=counted", "noveld"]
     before, after = free.row(N7, "gobi", "frames_mean"), counted.row(N7, "gobi peeks=counted", "frames_mean")
-    # Every step is four frames, those of pre-training too; what comes after 8 million frames nobody asks for.
+    # Every step is four frames, those of pre-training too.
     seen = [2.0e6, 2.6e6, 3.0e6, 3.6e6]
     assert before.value == np.mean(seen) + 1e5
-    assert after.value == 8e6
-    assert after.at_least
-    other = compare([tmp_path], threshold=0.25, peeks="counted")
-    reached = [4 * (math.ceil(at * 0.25 / 0.6 / 2e5) * 2e5 + 1e5) for at in (2e6, 2.5e6, 3e6, 3.5e6)]
-    assert other.row(N7, "gobi peeks=counted", "frames_mean").value == np.mean(reached)
+    assert after.value == 4 * (np.mean(seen) + 1e5)
     for found in (free, counted):
         assert found.tasks[N7].horizon == 8e6
         assert found.row(N7, "noveld", "frames_mean").value == np.mean(seen)
 
 
-def test_counted_looks_move_every_number_to_where_the_steps_were_fewer(tmp_path):
+def test_counted_looks_move_what_is_compared_to_where_the_steps_were_fewer(tmp_path):
     """At 8 million frames, four a step, it stands where it stood after 2 million steps, pre-training less."""
     looking(tmp_path / "a")
-    not_looking(tmp_path / "b")
-    found = compare([tmp_path], peeks="counted")
-    steps = 8e6 / 4 - 1e5
-    share = np.mean(np.minimum(1, steps / np.array([2e6, 2.5e6, 3e6, 3.5e6])))
-    name = "gobi peeks=counted"
-    assert found.row(N7, name, "final").value == pytest.approx(0.6 * share)
-    assert found.row(N7, name, "success").value == pytest.approx(share)
-    assert found.row(N7, name, "seconds").value == pytest.approx(steps / 1e5)
+    not_looking(tmp_path / "b", plateau=0.45, solved_at=(1e6,) * 4)
+    free, found = (compare([tmp_path], peeks=peeks) for peeks in ("free", "counted"))
+    name, steps = "gobi peeks=counted", 8e6 / 4 - 1e5
+    shares = np.minimum(1, steps / np.array([2e6, 2.5e6, 3e6, 3.5e6]))
+    assert free.row(N7, "gobi", "improvement_final", "noveld").value == 1.0
+    assert found.row(N7, name, "improvement_final", "noveld").value == np.mean(0.6 * shares > 0.45)
+    half = np.interp(8e6, found.lines[0].frames, found.lines[0].middle)
+    assert half == pytest.approx(0.6 * np.mean(shares), abs=5e-3)
+    assert (found.lines[0].frames[-1], found.groups[0].end) == (4 * 8.1e6, 4 * 8.1e6)
     # Steps are steps: a look takes no step, so looking does not make a method faster.
+    assert found.row(N7, name, "seconds").value == pytest.approx(80)
     assert found.row(N7, name, "steps_per_second").value == pytest.approx(4e5)
 
 

@@ -16,9 +16,11 @@ from workers_here import Here
 
 from gobi.analysis import control_bonus, control_film, control_panel
 from gobi.analysis.panel import NEW
+from gobi.envs.dmc import Step
 from gobi.rewards.control import Reachability
 from gobi.training import run
 from gobi.training.control import assembly, recipes, seat, trained
+from gobi.training.control.parcel import packed
 from gobi.training.control.record import ControlRecord
 
 SEEDS = (3, 7)
@@ -61,11 +63,12 @@ def place(tmp_path_factory) -> Path:
 
 def lived_through(program: seat.Program, one: seat.Seat, observations, actions, rewards, ends: bool):
     """A seat after an episode, or after the first part of one."""
-    one = program.begin(program.see(one, observations[0], first=True), observations[0])
+    one = program.begin(program.see_first(one, observations[0]), observations[0])
     for number, (action, reward) in enumerate(zip(actions, rewards, strict=True)):
-        last, left, reached = ends and number == len(actions) - 1, one.view, observations[number + 1]
+        last, left = ends and number == len(actions) - 1, one.view
+        reached = packed(Step(observations[number + 1], float(reward), False, last))
         one = program.see(one, reached)
-        one = program.collect(one, left, action, float(reward), False, last, reached)
+        one = program.collect(one, left, action, reached)
     return one
 
 

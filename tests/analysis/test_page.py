@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from compared_runs import N7, S3, make_run
+from compared_runs import N7, S3, cut, make_run
 
 from gobi.analysis import drawing, page
 from gobi.analysis.comparison import ALL, Comparison, compare
@@ -201,11 +201,31 @@ def test_nothing_is_drawn_outside_the_panel_and_no_two_letters_touch(found, task
 
 
 def test_all_letters_stay_inside_however_many_lines_end_at_the_same_height():
-    many = drawing._letters([(number, 20.0) for number in range(10)] + [(10, 229.0), (11, 230.0)])
+    ends = [(number, 370.0 + number % 2, 20.0) for number in range(10)]
+    many = drawing._letters([*ends, (10, 371.0, 229.0), (11, 371.0, 230.0)])
     heights = [float(re.search(r'y="([\d.]+)"', one)[1]) for one in many]
     assert max(heights) <= drawing.HEIGHT - drawing.BOTTOM + 4
     assert len(set(heights)) == 12
     assert [drawing.letter(number) for number in (0, 25, 26, 52)] == ["A", "Z", "AA", "BA"]
+
+
+def test_the_letter_of_a_line_that_ends_early_stands_where_it_ends():
+    early, late = drawing._letters([(0, 100.0, 50.0), (1, 371.0, 50.0)])
+    assert 'x="105.0" y="54.0"' in early
+    assert 'x="376.0" y="54.0"' in late
+
+
+def test_a_method_that_was_stopped_is_marked_and_pairs_tell_their_frames(tmp_path):
+    make_run(tmp_path / "a")
+    make_run(tmp_path / "b", reward="r3")
+    cut(make_run(tmp_path / "c", reward="count"), 2e6)
+    text = page.html(compare([tmp_path]))
+    shown = re.findall(r'data-label="(frames|over frames)"><span>([^<]*)<', text)
+    assert [words for label, words in shown if label == "frames"] == [
+        "8.00M", "8.00M", "stopped at 2.00M of 8.00M",
+    ]  # fmt: skip
+    assert [words for label, words in shown if label == "over frames"] == ["8.00M", "2.00M", "2.00M"]
+    assert "Areas: over the first 2.00M frames, which all methods have." in text
 
 
 def improvement(low: float | None, high: float | None, value: float = 0.9) -> Row:

@@ -7,14 +7,15 @@ import errno
 import json
 
 import pytest
-from compared_runs import N7
+from compared_runs import N7, S3, cut
 from matplotlib.figure import Figure
 from study_runs import FAST, SLOW, make_arm
 
 from gobi.errors import GobiError
-from gobi.reproduce import STUDIES, ending, tables
+from gobi.reproduce import STUDIES, ending, figures, tables
 from gobi.reproduce.evidence import Evidence, gather
 
+FULL = "MiniGrid-ObstructedMaze-Full-v0"
 PNG = b"\x89PNG"
 
 
@@ -41,6 +42,50 @@ def test_the_table_has_a_line_for_each_arm_with_its_first_and_last_seed(ablated)
     assert {row["solved"] for row in rows} == {"4 of 4"}
     assert rows[0]["return at the end"] == "0.650 (0.650 to 0.650)"
     assert float(rows[0]["area"].split()[0]) > float(rows[1]["area"].split()[0])
+
+
+def test_an_arm_that_was_stopped_is_marked_and_cuts_none_of_the_others_short(ablated):
+    _, _, before = written("ablation", ablated)
+    cut(make_arm(ablated / "r3", "ablation", "r3", task=N7, solved_at=FAST, plateau=0.65), 2e6)
+    _, _, rows = written("ablation", ablated)
+    assert [row["frames"] for row in rows] == ["8.00M", "8.00M", "stopped at 2.00M of 8.00M"]
+    assert [row["solved"] for row in rows] == ["4 of 4", "4 of 4", "1 of 4"]
+    for row, alone in zip(rows, before, strict=False):
+        assert {row[name] == alone[name] for name in ("frames to it", "return at the end")} == {True}
+    # Only areas are set beside each other: over what all have, and it is said.
+    assert {row["area over"] for row in rows} == {"2.00M"}
+    assert rows[0]["area"] == rows[2]["area"] != before[0]["area"]
+
+
+def drawn(monkeypatch, place, study):
+    """The axes of a study's learning curves."""
+    kept = []
+    monkeypatch.setattr(figures, "png", lambda figure: kept.append(figure) or PNG)
+    written(study, place)
+    return kept[0]
+
+
+def test_each_curve_goes_to_its_own_end_with_a_cross_where_it_was_stopped(ablated, monkeypatch):
+    cut(ablated / "r2", 2e6)
+    figure = drawn(monkeypatch, ablated, "ablation")
+    (axis,) = figure.axes
+    assert axis.get_xlim() == (0, 8)
+    assert {float(line.get_xdata()[-1]) for line in axis.lines if len(line.get_xdata()) > 2} == {8.0, 2.0}
+    (cross,) = [line for line in axis.lines if line.get_marker() == "x"]
+    assert cross.get_xdata().tolist() == [2.0]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["gobi", "r2", "stopped early"]
+
+
+def test_the_title_of_a_panel_stays_inside_the_picture(tmp_path, monkeypatch):
+    for task in (N7, S3, FULL):
+        make_arm(tmp_path / task, "minigrid", "gobi", task=task, changes={"precision": "bfloat16"})
+    figure = drawn(monkeypatch, tmp_path, "minigrid")
+    figure.canvas.draw()
+    for axis in figure.axes:
+        box = axis.title.get_window_extent()
+        assert box.x0 > 0
+        assert box.x1 < figure.bbox.x1
+        assert box.width < 1.1 * axis.get_window_extent().width
 
 
 def test_a_figure_a_summary_and_a_sentence_are_written(ablated):

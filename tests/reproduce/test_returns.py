@@ -172,7 +172,7 @@ def test_a_control_study_ends_in_returns_at_several_frames_with_re3s_own_beside(
         rows = list(csv.DictReader(file))
     assert [row["arm"] for row in rows] == ["gobi", "re3", "re3, its authors' own"]
     assert [row["at 100k"].split(" ")[0] for row in rows] == ["225", "67", "103"]
-    assert rows[2]["over all frames"] == "150 ± 11"
+    assert rows[2]["area"] == "150 ± 11"
     assert "threshold" not in rows[0]
     assert any(note.startswith("hopper_hop: re3 has 225 at 500k frames here") for note in found.notes)
     assert (tmp_path / "out" / "figure.png").read_bytes().startswith(b"\x89PNG")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from compared_runs import N7
+from compared_runs import N7, S3, cut
 from study_runs import FAST, SLOW, make_arm
 
 from gobi.reproduce import verdicts
@@ -151,6 +151,41 @@ def test_a_run_that_was_cut_short_has_not_failed(compared):
     found = compared(FAST, NEVER, card={"finished": None})
     assert verdicts.mostly_fail([found, found], B).outcome == "undecided"
     assert verdicts.all_solve(found, B).outcome == "undecided"
+
+
+def test_seeds_that_were_stopped_early_are_not_counted_among_those_that_failed(tmp_path):
+    arm = {"study": "minigrid", "name": "noveld", "plateau": 0.65}
+    make_arm(tmp_path / "a", **arm, task=N7, solved_at=NEVER)
+    make_arm(tmp_path / "b", **arm, task=S3, solved_at=(2e6, *NEVER[1:]), card={"finished": None})
+    evidence = Evidence(gather([tmp_path]))
+    parts = [evidence.compared(task, B) for task in (N7, S3)]
+    # The one that got there before its run was stopped did get there.
+    told = "noveld gets there in 1 of 5 seeds, 3 more were stopped early (MultiRoom-N7-S8, KeyCorridorS3R3)"
+    assert verdicts.mostly_fail(parts, B) == Verdict("undecided", told)
+    cut(tmp_path / "b", 1e6)
+    nothing = Evidence(gather([tmp_path])).compared(S3, B)
+    told = "noveld has not got there yet, 4 seeds were stopped early (KeyCorridorS3R3; 1 more not run)"
+    assert verdicts.mostly_fail([nothing], B, left=1, seeds=4) == Verdict("undecided", told)
+
+
+def test_a_seed_that_had_its_time_is_judged_by_all_of_it_beside_one_that_was_stopped(tmp_path):
+    make_arm(tmp_path / "a", "minigrid", "noveld", task=N7, solved_at=SLOW, plateau=0.65)
+    cut(make_arm(tmp_path / "b", "minigrid", "noveld", task=N7, seeds=(4, 5), solved_at=SLOW), 2e6)
+    found = Evidence(gather([tmp_path])).compared(N7, B)
+    told = verdicts.mostly_fail([found], B).because
+    assert told == "noveld gets there in 4 of 4 seeds, 2 more were stopped early (MultiRoom-N7-S8)"
+
+
+def test_a_run_that_was_stopped_is_set_against_another_over_the_frames_of_both(tmp_path):
+    make_arm(tmp_path / "a", "minigrid", "gobi", task=N7, solved_at=SLOW, plateau=0.65)
+    cut(make_arm(tmp_path / "b", "minigrid", "noveld", task=N7, solved_at=NEVER), 5e6)
+    found = Evidence(gather([tmp_path])).compared(N7, A, B)
+    # By itself the first gets there; the other had not the time in which to be later.
+    assert found[A].solved.all()
+    assert verdicts.all_solve(found, A).outcome == "held"
+    verdict = verdicts.sooner(found, A, B)
+    assert verdict.outcome == "undecided"
+    assert "gobi in none of 4 seeds by 5.00M, noveld in none of 4 seeds by 5.00M" in verdict.because
 
 
 @pytest.mark.parametrize(

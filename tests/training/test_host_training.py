@@ -182,9 +182,14 @@ def test_advice_on_the_bonus_is_given_once_after_the_first_hundred_thousand_fram
         ({"return": -200.0, "success": 0.5}, "none of 97 episodes had a reward above 0"),
         ({"return": -3.0, "gain": 2.0, "rewarded": 10 / 97}, "earns 19.4 (10 of 97 were rewarded)"),
         ({"return": 0.5, "success": 50 / 97}, "earns 0.97 (50 of 97 were rewarded)"),
+        # One episode in 400, of four seeds: that is no reason to believe that all were rewarded.
+        ({"return": 0.00236, "success": 0.0025}, "earns 0.944 (1 of 97 were rewarded)"),
+        ({"return": 0.00236, "success": 0.0}, "(1 of 97 were rewarded)"),
+        ({"return": 0.5}, "earns 0.5 (97 of 97 were rewarded)"),
+        ({"return": 0.5, "success": np.nan}, "earns 0.5 (97 of 97 were rewarded)"),
     ],
 )
-def test_penalties_are_not_taken_for_rewards(tmp_path, told, words):
+def test_penalties_and_episodes_without_a_reward_are_not_taken_for_rewarded_ones(tmp_path, told, words):
     said: list[str] = []
 
     class Heard(Listener):

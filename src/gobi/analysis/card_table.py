@@ -10,7 +10,7 @@ from typing import Any
 
 from gobi.analysis.comparison import Comparison
 from gobi.analysis.drawing import letter
-from gobi.analysis.grouping import Run
+from gobi.analysis.runs import Run
 from gobi.envs.minigrid.registry import bare
 from gobi.training.card import ABOUT_THE_OCCASION
 

@@ -1,4 +1,4 @@
-"""A comparison of runs: every statistic of every method on every task, over the same frames, and curves."""
+"""A comparison of runs: every statistic of every method on every task, each to its own end, and curves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from gobi.analysis import statistics
-from gobi.analysis.grouping import Group, Method, Peeks, Run, group
+from gobi.analysis.grouping import Group, Method, Peeks, group
+from gobi.analysis.runs import Run
 from gobi.analysis.scores import Line, Row, Scored, Task, summed_line, summed_up
 from gobi.envs.dmc import is_control
 from gobi.envs.minigrid.registry import bare
@@ -65,6 +66,14 @@ class Comparison:
             for run in one.runs if one.task == task else ():
                 found.setdefault(run.name, run)
         return list(found.values())
+
+    def common_ends(self, mine: Method, other: Method) -> list[float]:
+        """The frames that two methods have in common, on each task of both."""
+        ends: dict[str, list[float]] = {}
+        for one in self.groups:
+            if one.method in (mine, other):
+                ends.setdefault(one.task, []).append(one.end)
+        return [min(both) for both in ends.values() if len(both) == 2]
 
     def to_csv(self) -> str:
         """All numbers, one a line."""
@@ -159,13 +168,12 @@ def _notes_on(name: str, task: Task, comparison: Comparison) -> list[str]:
     single = [f"'{one.method.label}'" for one in groups if len(one.curves) == 1]
     if single:
         found.append(f"{bare(name)}: one seed only of {', '.join(single)}, so no interval is possible.")
-    longest = max(curve.frames[-1] for one in groups for curve in one.curves)
-    if longest > 1.05 * task.horizon:
-        shortest = min(groups, key=lambda one: min(curve.frames[-1] for curve in one.curves))
+    if max(one.end for one in groups) > 1.05 * task.horizon:
+        shortest = min(groups, key=lambda one: one.end)
         found.append(
-            f"{bare(name)}: compared over the first {millions(task.horizon)} frames, where "
-            f"'{shortest.method.label}' "
-            f"ends; the longest run has {millions(longest)}."
+            f"{bare(name)}: each method goes to its own end; areas are over the first "
+            f"{millions(task.horizon)} frames, where '{shortest.method.label}' ends; each pair of methods is "
+            "compared over the frames that both have."
         )
     settings = [run.settings for run in comparison.runs(name) if run.settings]
     planned = {mine["frames"] for mine in settings}
@@ -176,7 +184,7 @@ def _notes_on(name: str, task: Task, comparison: Comparison) -> list[str]:
             f"{bare(name)}: runs were planned for different lengths ({texts} frames), so at the same frame "
             "their learning rates may differ."
         )
-    going = [run.name for run in comparison.runs(name) if not run.card.get("finished")]
+    going = [f"{run.name} ({text})" for run in comparison.runs(name) if (text := stopped([run]))]
     if going:
         found.append(f"{bare(name)}: not finished: {', '.join(going)}.")
     if comparison.metric == "return" and task.threshold is None:
@@ -192,11 +200,25 @@ def millions(frames: float | int) -> str:
     return f"{frames / 1e3:.0f}k" if frames < 1e6 else f"{frames / 1e6:.2f}M"
 
 
+def frames_of(group: Group) -> str:
+    """The frames that all of its seeds have; of runs that have not come to their end, how far that is."""
+    return stopped(group.runs) or millions(group.end)
+
+
+def stopped(runs: Sequence[Run]) -> str:
+    """How far the first of the runs is that has not come to its end, of how much; empty if all have."""
+    going = [run for run in runs if not run.card.get("finished")]
+    if not going:
+        return ""
+    first = min(going, key=lambda run: run.end)
+    return f"stopped at {millions(first.end)}{f' of {millions(first.planned)}' if first.planned else ''}"
+
+
 def task_of(groups: Sequence[Group], metric: str, threshold: float | None = None) -> Task:
     """What these runs on one task are measured with: frames that all have, and the threshold."""
     name = groups[0].task
     runs = [run for one in groups for run in one.runs]
-    ends = {float(curve.frames[-1]): one.method.label for one in groups for curve in one.curves}
+    ends = {one.end: one.method.label for one in groups}
     begins = {float(run.pretraining): run.name for run in runs}
     horizon, latest = min(ends), max(begins)
     if horizon <= latest:
@@ -214,7 +236,7 @@ def task_of(groups: Sequence[Group], metric: str, threshold: float | None = None
 
 
 def _pair(mine: Method, other: Method, scored: dict[tuple[str, Method], Scored], seed: int) -> list[Row]:
-    """One method against another, on the tasks that both have."""
+    """One method against another, on the tasks that both have, over the frames that both have there."""
     pairs = [
         (one, scored[task, other])
         for (task, method), one in scored.items()
@@ -225,14 +247,17 @@ def _pair(mine: Method, other: Method, scored: dict[tuple[str, Method], Scored],
     name = SHARED if len(pairs) > 1 else pairs[0][0].task.name
     sizes = [(len(a.final), len(b.final)) for a, b in pairs]
     seeds, rows = sum(a + b for a, b in sizes), []
-    for score in ("area", "final"):
-        value, interval = statistics.probability_of_improvement(
-            [getattr(a, score) for a, _ in pairs], [getattr(b, score) for _, b in pairs], seed
-        )
-        low, high = interval or (None, None)
-        rows.append(Row(name, mine.label, other.label, f"improvement_{score}", value, low, high, seeds))
+    ends = [min(a.end, b.end) for a, b in pairs]
+    frames = ends[0] if len(ends) == 1 else None
+    for score, seen in (("area", Scored.area_over), ("final", Scored.after)):
+        ours = [seen(a, end) for (a, _), end in zip(pairs, ends, strict=True)]
+        theirs = [seen(b, end) for (_, b), end in zip(pairs, ends, strict=True)]
+        value, interval = statistics.probability_of_improvement(ours, theirs, seed)
+        edges = interval or (None, None)
+        rows.append(Row(name, mine.label, other.label, f"improvement_{score}", value, *edges, seeds, frames))
     chance = statistics.chance_of_separation(sizes)
-    return [*rows, Row(name, mine.label, other.label, "separation_by_chance", chance, None, None, seeds)]
+    last = Row(name, mine.label, other.label, "separation_by_chance", chance, None, None, seeds, frames)
+    return [*rows, last]
 
 
 def _edge(values: Any) -> Iterable[Any]:

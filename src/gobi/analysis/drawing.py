@@ -59,7 +59,9 @@ def svg(comparison: Comparison, task: str) -> str:
     for number, line in lines:
         parts += _drawn(line, f"m{number % len(LIGHT)}", DASHES[number % len(DASHES)], x, y)
     parts += _marks(comparison, task, y)
-    parts += _letters([(number, float(y(line.middle[-1]))) for number, line in lines])
+    parts += _letters(
+        [(number, float(x(line.frames[-1])), float(y(line.middle[-1]))) for number, line in lines]
+    )
     named = ", ".join(f"{letter(number)} {line.method.label}" for number, line in lines)
     title = escape(f"{label(comparison.metric)} over frames, {bare(task)}: {named}")
     return (
@@ -94,7 +96,12 @@ def png(comparison: Comparison, task: str) -> bytes:
             axis.fill_between(line.frames / by, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
         text = f"{letter(number)}  {line.method.label}"
         axis.plot(line.frames / by, line.middle, color=colour, linewidth=1.8, linestyle=pattern, label=text)
-    ends = _apart([float(line.middle[-1]) for _, line in lines], 0.045 * (high - low), high)
+    ends = _clear(
+        [(line.frames[-1] / right, float(line.middle[-1])) for _, line in lines],
+        near=LETTER / WIDTH,
+        gap=0.045 * (high - low),
+        most=high,
+    )
     for (number, line), at in zip(lines, ends, strict=True):
         axis.annotate(
             letter(number), (line.frames[-1] / by, at), xytext=(4, 0), va="center", fontweight="bold",
@@ -222,13 +229,30 @@ def _drawn(line: Line, kind: str, dash: str, x: Any, y: Any) -> list[str]:
     return [f'<g class="{kind}">', *parts, "</g>"]
 
 
-def _letters(ends: Sequence[tuple[int, float]]) -> list[str]:
+def _letters(ends: Sequence[tuple[int, float, float]]) -> list[str]:
     """The methods' letters beside the ends of their lines, moved apart where they would touch."""
-    x, places = WIDTH - RIGHT + 5, _apart([at + 4 for _, at in ends], LETTER, HEIGHT - BOTTOM + 4.0)
+    places = _clear([(x, y + 4) for _, x, y in ends], LETTER, LETTER, HEIGHT - BOTTOM + 4.0)
     return [
-        f'<text class="letter m{number % len(LIGHT)}" x="{x}" y="{at:.1f}">{letter(number)}</text>'
-        for (number, _), at in zip(ends, places, strict=True)
+        f'<text class="letter m{number % len(LIGHT)}" x="{x + 5:.1f}" y="{at:.1f}">{letter(number)}</text>'
+        for (number, x, _), at in zip(ends, places, strict=True)
     ]
+
+
+def _clear(ends: Sequence[tuple[float, float]], near: float, gap: float, most: float) -> list[float]:
+    """Heights for letters at these points, moved apart among those that end near each other."""
+    order = sorted(range(len(ends)), key=lambda place: ends[place][0])
+    beside: list[list[int]] = []
+    for place in order:
+        if beside and ends[place][0] - ends[beside[-1][-1]][0] <= near:
+            beside[-1].append(place)
+        else:
+            beside.append([place])
+    found = {
+        place: at
+        for some in beside
+        for place, at in zip(some, _apart([ends[one][1] for one in some], gap, most), strict=True)
+    }
+    return [found[place] for place in range(len(ends))]
 
 
 def _apart(heights: Sequence[float], gap: float, most: float) -> list[float]:

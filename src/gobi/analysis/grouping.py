@@ -8,18 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-from jaxtyping import Float64
-
-from gobi.analysis import curves
-from gobi.envs.dmc import TASKS as SPARSE
-from gobi.envs.dmc import is_control
-from gobi.envs.host import is_host
+from gobi.analysis.runs import Base, Curve, Run, curves_of, find
 from gobi.errors import GobiError, unknown
-from gobi.training.recipe import kind_of
-
-NOTHING_YET = ("return", "success")
-"""Metrics that are 0 while nothing was learned, as a rule: before an episode ended, and in pre-training."""
 
 NEVER_A_METHOD = (
     "task", "recipe", "reward", "bank", "count_room", "snapshots", "evaluate_every", "evaluation_episodes",
@@ -33,63 +23,6 @@ PEEKS_COUNTED = ("peeks", "counted")
 """What tells a method whose peeks count as frames from the same one with its peeks free."""
 
 Peeks = Literal["free", "counted", "both"]
-Base = tuple[str, str, str]
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """A run, and what says how it was made.
-
-    name:      as much of its path as tells it from the others.
-    columns:   its metrics.
-    card:      its card.
-    settings:  its recipe, with today's defaults for fields that it has not; None if it left none behind.
-    folder:    where it lies.
-    counted:   whether its peeks count as frames; see `per_frame`.
-    """
-
-    name: str
-    columns: dict[str, np.ndarray]
-    card: dict[str, Any]
-    settings: dict[str, Any] | None
-    folder: Path
-    counted: bool = False
-
-    @property
-    def base(self) -> Base:
-        """Reward, recipe and world: what a method is, to begin with."""
-        return self.card["reward"], self.card["recipe"], self.card["world"]
-
-    @property
-    def seeds(self) -> list[int]:
-        """The seeds that have rows."""
-        return np.unique(self.columns["seed"]).tolist()
-
-    @property
-    def peeks(self) -> float:
-        """Looks without a step, for each step: 3 where a panorama was read, 0 where none was."""
-        steps, looks = self.card.get("frames") or 0, self.card.get("peeks") or 0
-        if "panorama" in self.card.get("privileged", ()) and not (steps and looks):
-            raise GobiError(f"{self.name} looked around, and its card does not tell how often")
-        return looks / steps if steps else 0.0
-
-    @property
-    def per_frame(self) -> float:
-        """What one of its steps counts: 1, or with its peeks counted as many as it looks."""
-        return 1.0 + self.peeks if self.counted else 1.0
-
-    @property
-    def pretraining(self) -> float:
-        """Frames that were spent before the first of the metrics. Random play looks around as well."""
-        return self.card.get("pretraining_frames", 0) * self.per_frame
-
-    def across(self, steps: np.ndarray) -> Float64[np.ndarray, " points"]:
-        """Where steps of training lie on the axis of frames."""
-        return self.pretraining + steps.astype(np.float64) * self.per_frame
-
-    def steps(self, frames: float) -> float:
-        """The steps of training that were done at a point of the axis of frames."""
-        return (frames - self.pretraining) / self.per_frame
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,15 +37,6 @@ class Method:
 
 
 @dataclasses.dataclass(frozen=True)
-class Curve:
-    """One seed's metric, pre-training included: level at 0 during it if the metric is one of NOTHING_YET."""
-
-    seed: int
-    frames: Float64[np.ndarray, " points"]
-    values: Float64[np.ndarray, " points"]
-
-
-@dataclasses.dataclass(frozen=True)
 class Group:
     """The runs of one method on one task, and the curves of all their seeds."""
 
@@ -120,6 +44,11 @@ class Group:
     method: Method
     runs: tuple[Run, ...]
     curves: tuple[Curve, ...]
+
+    @property
+    def end(self) -> float:
+        """The frames that all of its seeds have."""
+        return min(float(curve.frames[-1]) for curve in self.curves)
 
 
 def group(paths: Sequence[Path], metric: str, peeks: Peeks = "free") -> list[Group]:
@@ -145,48 +74,6 @@ def group(paths: Sequence[Path], metric: str, peeks: Peeks = "free") -> list[Gro
     ]
     _refuse_strangers(groups)
     return groups
-
-
-def find(paths: Sequence[Path]) -> list[Run]:
-    """The runs at these paths, see `curves.metrics_files`."""
-    files = curves.metrics_files(paths)
-    return [_read(file, name) for file, name in zip(files, _names(files), strict=True)]
-
-
-def _read(file: Path, name: str) -> Run:
-    (run,) = curves.find([file])
-    missing = [field for field in ("task", "reward", "recipe", "world") if field not in run.card]
-    if missing:
-        raise GobiError(
-            f"{name} has no card.json that tells its {missing[0]}: what it was trained on is not known"
-        )
-    return Run(name, run.columns, run.card, _settings(file.parent / "recipe.json"), file.parent)
-
-
-def _settings(file: Path) -> dict[str, Any] | None:
-    try:
-        written = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return None
-    if not isinstance(written, dict):
-        return None
-    defaults = {
-        field.name: field.default
-        for field in dataclasses.fields(kind_of(str(written.get("task", ""))))
-        if field.default is not dataclasses.MISSING
-    }
-    return {**defaults, **written}
-
-
-def _names(files: Sequence[Path]) -> list[str]:
-    """The folders' paths from the first part in which they differ."""
-    folders = [file.parent.parts for file in files]
-    if len(folders) == 1:
-        return [folders[0][-1]]
-    shared = 0
-    while len({parts[shared : shared + 1] for parts in folders}) == 1:
-        shared += 1
-    return ["/".join(parts[shared:]) or parts[-1] for parts in folders]
 
 
 def _methods(runs: Sequence[Run]) -> list[Method]:
@@ -251,46 +138,6 @@ def _label(base: Base, settings: tuple[tuple[str, str], ...], known: Iterable[tu
     if len({other[2] for other in rivals if other[1] == recipe}) > 1:
         words.append(world)
     return " ".join([*words, *(f"{name}={value}" for name, value in settings)])
-
-
-def curves_of(runs: Sequence[Run], metric: str) -> tuple[Curve, ...]:
-    """The curves of all seeds of runs of one method on one task; a seed counts only once."""
-    made: dict[int, tuple[Curve, Run]] = {}
-    for run in runs:
-        for seed in run.seeds:
-            if seed in made:
-                raise GobiError(
-                    f"seed {seed} of {run.card['reward']} on {run.card['task']} is both in "
-                    f"{made[seed][1].name} and in {run.name}: a seed counts only once"
-                )
-            made[seed] = _curve(run, seed, metric), run
-    return tuple(curve for curve, _ in made.values())
-
-
-def _curve(run: Run, seed: int, metric: str) -> Curve:
-    mine = run.columns["seed"] == seed
-    order = np.argsort(run.columns["frames"][mine], kind="stable")
-    frames = run.across(run.columns["frames"][mine][order])
-    values = run.columns[metric][mine][order]
-    known = np.isfinite(values)
-    if metric in NOTHING_YET and _begins_at_nothing(run):
-        first = np.array([0.0, run.pretraining])[: 1 + (run.pretraining > 0)]
-        values = np.concatenate([np.zeros(len(first)), values[known]])
-        kept = np.concatenate([first, frames[known]])
-        # Where no episode ends any more the last mean stands, to the end of the run.
-        return Curve(seed, np.append(kept, frames[-1]), np.append(values, values[-1]))
-    if not known.any():
-        raise GobiError(f"{run.name} has no value of {metric} for seed {seed}")
-    return Curve(seed, np.append(frames[known], frames[-1]), np.append(values[known], values[known][-1]))
-
-
-def _begins_at_nothing(run: Run) -> bool:
-    """Whether who has not learned earns nothing: on grids, and on the sparse ones of the control tasks.
-
-    Elsewhere the first known value stands for what was before.
-    """
-    task = run.card["task"]
-    return task in SPARSE or not (is_control(task) or is_host(task))
 
 
 def _refuse_two_versions(runs: Sequence[Run]) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 STATISTICS = {
-    "final": "mean of the metric at the common end, bootstrap interval over seeds",
-    "final_iqm": "interquartile mean of the metric at the common end, stratified bootstrap interval",
-    "area": "mean of the metric from frame 0 to the common end (area under the curve per frame)",
+    "final": "mean of the metric at the method's end, bootstrap interval over seeds",
+    "final_iqm": "interquartile mean of the metric at the method's end, stratified bootstrap interval",
+    "area": "mean of the metric over the frames that all methods have (area under the curve per frame)",
     "area_iqm": "interquartile mean of these areas over seeds and tasks, stratified bootstrap interval",
-    "solved": "share of seeds that reached the threshold by the common end, Wilson's interval",
-    "frames_mean": "mean frames to the threshold, a seed that never reached it counted as the common end",
+    "solved": "share of seeds that reached the threshold by the method's end, Wilson's interval",
+    "frames_mean": "mean frames to the threshold, a seed that never reached it counted as the end",
     "frames_median": "Kaplan-Meier median of the frames to the threshold",
-    "success": "success rate at the common end, Wilson's interval with as many trials as seeds",
-    "seconds": "wall-clock of training to the common end, summed over the runs",
+    "success": "success rate at the method's end, Wilson's interval with as many trials as seeds",
+    "seconds": "wall-clock of training to the method's end, summed over the runs",
     "steps_per_second": "steps of all seeds together per second of wall-clock",
-    "improvement_area": "how often a seed of the method has a larger area than one of the other",
-    "improvement_final": "how often a seed of the method ends higher than one of the other",
+    "improvement_area": "how often a seed has a larger area than one of the other, to their common end",
+    "improvement_final": "how often a seed is higher than one of the other, at their common end",
     "separation_by_chance": "how likely so few seeds of equal methods are fully separated, one way",
 }
 """By their names in comparison.csv."""
@@ -40,8 +40,8 @@ EXPLAINED = {
         "fewer it is too narrow more often than 1 time in 20."
     ),
     "At the end": (
-        "The metric at the common end; return and success are means over a seed's last 100 episodes, on "
-        "control tasks over the episodes of its last evaluation."
+        "The metric where the method ends: after the frames that all of its seeds have. Return and success "
+        "are means over a seed's last 100 episodes, on control tasks over those of its last evaluation."
     ),
     "IQM": (
         "The interquartile mean: of the middle half of all seeds (and tasks). One odd seed moves it less "
@@ -49,27 +49,27 @@ EXPLAINED = {
         "does not."
     ),
     "Area": (
-        "The mean of the metric over all common frames, pre-training included, during which return and "
-        "success are 0. It rewards learning early as well as ending high."
+        "The mean of the metric over the frames that all methods have, pre-training included, during which "
+        "return and success are 0. It rewards learning early as well as ending high."
     ),
     "Frames to the threshold": (
         "When a seed's metric was first at the threshold or above. A seed that never got there is censored: "
-        "it needs more than the common frames, nobody knows how many. The median is Kaplan and Meier's; its "
+        "it needs more frames than it had, nobody knows how many. The median is Kaplan and Meier's; its "
         "upper end is open where the seeds are too few to have one. The mean counts such a seed as the "
-        "common end, so it is too small where any failed, and shown as 'at least'."
+        "method's end, so it is too small where any failed, and shown as 'at least'."
     ),
     "Success": (
-        "The share of solved episodes at the common end, with Wilson's interval for as many trials as there "
-        "are seeds: wide, because few seeds say little of the next one."
+        "The share of solved episodes at the method's end, with Wilson's interval for as many trials as "
+        "there are seeds: wide, because few seeds say little of the next one."
     ),
     "Probability of improvement": (
-        "How often a random seed of one method beats a random seed of the other on the same task, ties "
-        "counted half; 0.5 is no difference. It says how surely, not by how much. If no seed ever lost, the "
-        "bootstrap has no width; then 'by chance' says how often equal methods would do the same with so few "
-        "seeds."
+        "How often a random seed of one method beats a random seed of the other on the same task, over the "
+        "frames that both have, ties counted half; 0.5 is no difference. It says how surely, not by how "
+        "much. If no seed ever lost, the bootstrap has no width; then 'by chance' says how often equal "
+        "methods would do the same with so few seeds."
     ),
     "Wall-clock": (
-        "Of training up to the common end, compiling included, pre-training not; runs are added up, the "
+        "Of training up to the method's end, compiling included, pre-training not; runs are added up, the "
         "seeds of one run share its time. It is comparable on the same device only."
     ),
 }

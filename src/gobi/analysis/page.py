@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 from gobi.analysis import statistics
 from gobi.analysis.card_table import cards
-from gobi.analysis.comparison import ALL, SHARED, Comparison, millions, notes
+from gobi.analysis.comparison import ALL, SHARED, Comparison, frames_of, millions, notes
 from gobi.analysis.drawing import DARK, LIGHT, label, letter, svg, swatch
 from gobi.analysis.grouping import Method
 from gobi.analysis.meanings import COLUMNS, EXPLAINED
@@ -23,6 +23,7 @@ PEEKS = {
     "counted": "So do looks without a step (peeks).",
     "both": "Runs with looks without a step (peeks) are shown twice: these free, and counted as frames.",
 }
+FRAMES = "frames"
 STYLE = Path(__file__).with_name("page.css")
 
 
@@ -175,7 +176,7 @@ def _over_all(comparison: Comparison) -> list[str]:
 
 def _task(comparison: Comparison, task: str) -> list[str]:
     about = comparison.tasks[task]
-    facts = [f"Common frames: {millions(about.horizon)}."]
+    facts = [f"Areas: over the first {millions(about.horizon)} frames, which all methods have."]
     if about.threshold is not None:
         facts.append(f"Threshold: {label(comparison.metric)} {about.threshold:.3f}.")
     if about.best:
@@ -183,25 +184,36 @@ def _task(comparison: Comparison, task: str) -> list[str]:
     known = {row.statistic for row in comparison.rows if row.task == task}
     return [
         f'<h2 id="{escape(_anchor(task))}">{escape(bare(task))}</h2><p class="quiet">{" ".join(facts)}</p>',
-        _numbers(comparison, task, [name for name in COLUMNS if name in known]),
+        _numbers(comparison, task, [name for name in COLUMNS if name in known], _lengths(comparison, task)),
     ]
 
 
-def _numbers(comparison: Comparison, task: str, wanted: Sequence[str]) -> str:
-    """A table with one line for each method."""
+def _lengths(comparison: Comparison, task: str) -> dict[Method, str]:
+    """The frames of each method on a task; of one that has not come to its end, how far that is."""
+    return {one.method: frames_of(one) for one in comparison.groups if one.task == task}
+
+
+def _numbers(
+    comparison: Comparison, task: str, wanted: Sequence[str], lengths: Mapping[Method, str] | None = None
+) -> str:
+    """A table with one line for each method; its frames come first where they are known."""
     rows = []
     for number, method in enumerate(comparison.methods):
         found = [comparison.row(task, method.label, name) for name in wanted]
         if any(found):
             cells = [_number(row, COLUMNS[name]) for row, name in zip(found, wanted, strict=True)]
+            cells[:0] = [_plain(lengths[method], FRAMES)] if lengths else []
             rows.append(f"<tr>{_named(number, method)}{''.join(cells)}</tr>")
-    return _table(("method", *(COLUMNS[name] for name in wanted)), rows)
+    return _table(("method", *[FRAMES] * bool(lengths), *(COLUMNS[name] for name in wanted)), rows)
 
 
 def _pairs(comparison: Comparison) -> list[str]:
     if len(comparison.methods) < 2:
         return []
-    headings = ("pair", "on", "larger area", "ends higher", "no seed lost: by chance", "verdict by area")
+    headings = (
+        "pair", "on", "over frames", "larger area", "ends higher", "no seed lost: by chance",
+        "verdict by area",
+    )  # fmt: skip
     rows = []
     for (a, mine), (b, other) in itertools.combinations(enumerate(comparison.methods), 2):
         task = next(
@@ -212,18 +224,19 @@ def _pairs(comparison: Comparison) -> list[str]:
         if area is None or final is None or chance is None:
             continue
         head = f"<th>{swatch(a)}{escape(mine.label)} <br>over {swatch(b)}{escape(other.label)}</th>"
-        both = [
-            set(one.task for one in comparison.groups if one.method == method) for method in (mine, other)
-        ]
-        where = bare(task) if task != SHARED else f"{len(both[0] & both[1])} tasks"
+        ends = comparison.common_ends(mine, other)
+        where = bare(task) if task != SHARED else f"{len(ends)} tasks"
+        over = " to ".join(dict.fromkeys(map(millions, (min(ends), max(ends)))))
         # How likely such a win is by chance is of interest only where there was one.
         won = {area.value, final.value} & {0.0, 1.0}
-        cells = [_plain(where, "on"), _number(area, "larger area"), _number(final, "ends higher")]
-        cells += [_number(chance if won else None, headings[4])]
-        cells += [_plain(verdict(area, chance, a, b), headings[5])]
+        cells = [_plain(where, "on"), _plain(over, "over frames")]
+        cells += [_number(area, "larger area"), _number(final, "ends higher")]
+        cells += [_number(chance if won else None, headings[5])]
+        cells += [_plain(verdict(area, chance, a, b), headings[6])]
         rows.append(f"<tr>{head}{''.join(cells)}</tr>")
     about = (
-        "Probability of improvement: how often a seed of the first beats one of the second on the same task. "
+        "Probability of improvement: how often a seed of the first beats one of the second on the same task, "
+        "over the frames that both have there. "
         "Many pairs at 95 % will show a difference or two by chance alone."
     )
     return [f'<h2 id="pairs">Method against method</h2><p class="quiet">{about}</p>', _table(headings, rows)]

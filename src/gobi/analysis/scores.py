@@ -1,8 +1,9 @@
-"""The scores of one method on one task: of each of its seeds, and what they come to, up to the common end."""
+"""The scores of one method on one task: of each of its seeds, and what they come to, up to its own end."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +14,8 @@ from gobi.analysis.grouping import Group, Method
 from gobi.analysis.meanings import STATISTICS
 from gobi.analysis.statistics import Interval
 from gobi.envs.dmc import is_control
+
+Seeds = Float64[np.ndarray, " seeds"]
 
 POINTS = 101
 """Points at which curves are drawn; the statistics use the rows of the runs themselves."""
@@ -28,6 +31,7 @@ class Row:
     value:         inf for a time that never came.
     low, high:     its 95 % interval; None where there is none.
     seeds:         how many it comes from; of both methods together in a comparison.
+    frames:        over how many, or after how many; None where tasks differ in them.
     at_least:      whether the truth can only be larger, as some seeds were not watched to their end.
     """
 
@@ -39,6 +43,7 @@ class Row:
     low: float | None
     high: float | None
     seeds: int
+    frames: float | None = None
     at_least: bool = False
 
 
@@ -63,7 +68,12 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What the runs of a task are measured with: common frames, threshold, and the best return known."""
+    """What the runs of a task are measured with.
+
+    horizon:    the frames that all methods have: only over these do their areas compare.
+    threshold:  of the metric; None if there is none.
+    best:       the best return known.
+    """
 
     name: str
     horizon: float
@@ -74,34 +84,56 @@ class Task:
 class Scored:
     """A group with the scores of its seeds.
 
-    final, area:  of each seed.
-    times:        when each seed reached the threshold, or the common end; `solved` says which. May be empty.
-    curves:       of each seed, at `points`.
-    rows:         what they come to.
+    end:     the frames that all of its seeds have, or fewer if it was asked for fewer.
+    final:   of each seed, at the end.
+    area:    of each seed, over the task's common frames.
+    times:   when each seed reached the threshold, or the end; `solved` says which. May be empty.
+    curves:  of each seed, up to the end.
     """
 
-    def __init__(self, group: Group, task: Task, seed: int):
+    def __init__(self, group: Group, task: Task, seed: int, end: float | None = None):
         self.group, self.task, self.seed = group, task, seed
-        curves, end = group.curves, task.horizon
-        self.final = np.array([np.interp(end, one.frames, one.values) for one in curves])
-        self.area = np.array([statistics.area_under_curve(one.frames, one.values, end) for one in curves])
+        self.end = group.end if end is None else end
+        self.final, self.area = self.after(self.end), self.area_over(task.horizon)
         self.times, self.solved = self._reached()
-        self.points = np.linspace(0.0, end, POINTS)
-        self.curves = np.array([np.interp(self.points, one.frames, one.values) for one in curves])
-        self.rows = [*self._means(), *self._times(), *self._success(), *self._clock()]
+        self.curves = self.curves_over(self.end)
+
+    @functools.cached_property
+    def rows(self) -> list[Row]:
+        """What the scores come to."""
+        return [*self._means(), *self._times(), *self._success(), *self._clock()]
+
+    def until(self, end: float) -> Scored:
+        """The same runs as if they had been stopped there."""
+        return Scored(self.group, self.task, self.seed, end)
+
+    def after(self, frames: float | int) -> Seeds:
+        """The metric of each seed after so many frames."""
+        return np.array([np.interp(frames, one.frames, one.values) for one in self.group.curves])
+
+    def area_over(self, frames: float) -> Seeds:
+        """The mean of each seed's metric over the first so many frames."""
+        curves = self.group.curves
+        return np.array([statistics.area_under_curve(one.frames, one.values, frames) for one in curves])
+
+    def curves_over(self, frames: float) -> Float64[np.ndarray, "seeds points"]:
+        """The curve of each seed at points from the first to the last of so many frames."""
+        points = np.linspace(0.0, frames, POINTS)
+        return np.array([np.interp(points, one.frames, one.values) for one in self.group.curves])
 
     def line(self) -> Line:
         """The learning curve: the mean over seeds."""
         band = statistics.bootstrap_band([self.curves], statistics.mean, self.seed) or (None, None)
-        middle = statistics.mean(self.curves.T)
-        return Line(self.task.name, self.group.method, self.points, middle, *band, self.curves)
+        middle, points = statistics.mean(self.curves.T), np.linspace(0.0, self.end, POINTS)
+        return Line(self.task.name, self.group.method, points, middle, *band, self.curves)
 
     def _row(
         self, statistic: str, value: float, interval: Interval | None = None, at_least: bool = False
     ) -> Row:
         low, high = interval or (None, None)
-        label = self.group.method.label
-        return Row(self.task.name, label, "", statistic, value, low, high, len(self.final), at_least)
+        label, seeds = self.group.method.label, len(self.final)
+        frames = self.task.horizon if statistic == "area" else self.end
+        return Row(self.task.name, label, "", statistic, value, low, high, seeds, frames, at_least)
 
     def _means(self) -> list[Row]:
         plain, robust = statistics.mean, statistics.interquartile_mean
@@ -112,7 +144,7 @@ class Scored:
         ]
 
     def _reached(self) -> tuple[Float64[np.ndarray, " times"], Bool[np.ndarray, " times"]]:
-        threshold, end = self.task.threshold, self.task.horizon
+        threshold, end = self.task.threshold, self.end
         if threshold is None:
             return np.empty(0), np.empty(0, bool)
         reached = [
@@ -122,7 +154,7 @@ class Scored:
 
     def _times(self) -> list[Row]:
         """How soon the threshold was reached; nothing without one."""
-        times, solved, end = self.times, self.solved, self.task.horizon
+        times, solved, end = self.times, self.solved, self.end
         if not len(times):
             return []
         survival = statistics.kaplan_meier(times, solved)
@@ -137,7 +169,7 @@ class Scored:
         ]
 
     def _success(self) -> list[Row]:
-        """The rate of success at the common end, whatever the metric is; not where nothing is solved."""
+        """The rate of success at the end, whatever the metric is; not where nothing is solved."""
         last = []
         if is_control(self.task.name):
             return []
@@ -148,7 +180,7 @@ class Scored:
             for seed in run.seeds:
                 mine = (run.columns["seed"] == seed) & np.isfinite(run.columns["success"])
                 frames, values = run.across(run.columns["frames"][mine]), run.columns["success"][mine]
-                last.append(np.interp(self.task.horizon, frames, values, left=0.0) if mine.any() else 0.0)
+                last.append(np.interp(self.end, frames, values, left=0.0) if mine.any() else 0.0)
         share = min(1.0, float(np.mean(last)))
         return [self._row("success", share, _wilson(share, len(last)))]
 
@@ -159,7 +191,7 @@ class Scored:
             if "seconds" not in run.columns or not np.isfinite(run.columns["seconds"]).all():
                 return []
             one = run.columns["seed"] == run.seeds[0]
-            frames = run.steps(self.task.horizon)
+            frames = run.steps(self.end)
             seconds += float(np.interp(frames, run.columns["frames"][one], run.columns["seconds"][one]))
             steps += frames * len(run.seeds)
         if not seconds:
@@ -194,9 +226,12 @@ def summed_up(name: str, method: Method, chosen: Sequence[Scored], normalised: b
 
 
 def summed_line(name: str, method: Method, chosen: Sequence[Scored], normalised: bool) -> Line:
-    """The learning curve of one method over several tasks: the interquartile mean over seeds and tasks."""
+    """The learning curve of one method over several tasks: the interquartile mean over seeds and tasks.
+
+    It ends where the shortest method of each task does, so that all methods have the same axis.
+    """
     robust = statistics.interquartile_mean
-    curves = [one.curves / scale(one, normalised) for one in chosen]
+    curves = [one.curves_over(one.task.horizon) / scale(one, normalised) for one in chosen]
     band = statistics.bootstrap_band(curves, robust, chosen[0].seed) or (None, None)
     middle = robust(np.concatenate(curves).T)
     return Line(name, method, np.linspace(0.0, 1.0, POINTS), middle, *band, np.empty((0, POINTS)))

@@ -50,18 +50,24 @@ def _sizes(row: Row, at_first: float) -> Sizes:
     episodes = min(int(_mean(row, "episodes")), KEPT)
     # Where no step costs anything, as on grids, a return is a gain, and only who solves the task has one.
     gain = max(_mean(row, "gain" if "gain" in row else "return"), 0.0)
-    share = _mean(row, "rewarded" if "rewarded" in row else "success")
-    rewarded = (round(share * episodes) or episodes) if gain else 0
+    share = next((_mean(row, name) for name in ("rewarded", "success") if _told(row, name)), 1.0)
+    # What was earned, some episode has earned; of how many seeds it is one, their mean share tells.
+    rewarded = max(1, round(share * episodes)) if gain else 0
     return Sizes(
         bonus=np.zeros(1),
         earned=np.zeros(1),
         episodes=episodes,
         bonuses=abs(_mean(row, "bonus") * _mean(row, "coefficient")) * _mean(row, "length") * episodes,
         rewarded=rewarded,
-        returns=gain * episodes,
+        returns=gain / share * rewarded if share else gain * episodes,
         at_first=at_first,
         late=_mean(row, "bonus"),
     )
+
+
+def _told(row: Row, name: str) -> bool:
+    """Whether a row tells it of any seed: tasks of others need not say whether they were solved."""
+    return name in row and bool(np.isfinite(row[name]).any())
 
 
 def _mean(row: Row, name: str) -> float:

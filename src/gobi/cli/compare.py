@@ -10,7 +10,7 @@ import tyro
 
 from gobi.analysis import comparison as comparisons
 from gobi.analysis import page
-from gobi.analysis.comparison import Comparison, millions
+from gobi.analysis.comparison import Comparison, frames_of, millions
 from gobi.analysis.drawing import png
 from gobi.analysis.grouping import Peeks
 from gobi.cli.arguments import UsageError, check_seed
@@ -68,15 +68,16 @@ def compare(
 def _tell(found: Comparison) -> None:
     rows = []
     for one in found.groups:
-        name, end = one.method.label, found.tasks[one.task].horizon
+        name = one.method.label
         texts = [_text(found, one.task, name, key) for key in ("final", "area", "solved", "frames_mean")]
-        rows.append([bare(one.task), name, str(len(one.runs)), str(len(one.curves)), millions(end), *texts])
+        rows.append([bare(one.task), name, str(len(one.runs)), str(len(one.curves)), frames_of(one), *texts])
     show(rows, HEADINGS, numbers=HEADINGS[2:])
     for row in found.rows:
         if row.statistic == "improvement_area":
             value, interval = page.shown(row)
+            over = f"{millions(row.frames)} frames" if row.frames else "the frames that both have"
             say(f"a seed of '{row.method}' has a larger area than one of '{row.other}': {value}"
-                f"{f' ({interval})' if interval else ''}, {bare(row.task)}")  # fmt: skip
+                f"{f' ({interval})' if interval else ''}, {bare(row.task)}, over {over}")  # fmt: skip
     for note in comparisons.notes(found):
         say(f"note: {note}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gobi.analysis.comparison import millions
-from gobi.analysis.grouping import Run
+from gobi.analysis.runs import Run
 from gobi.reproduce.claims import CLAIMS, SECTIONS, Claim
 from gobi.reproduce.ending import tally
 from gobi.reproduce.evidence import Evidence, Setting

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gobi.analysis import curves, grouping
+from gobi.analysis import curves
 from gobi.analysis.comparison import millions, task_of
-from gobi.analysis.grouping import NEVER_A_METHOD, Group, Method, Run
+from gobi.analysis.grouping import NEVER_A_METHOD, Group, Method
+from gobi.analysis.runs import Run, curves_of, find
 from gobi.analysis.scores import Scored, Task
 from gobi.envs.dmc import is_control
 from gobi.errors import GobiError
@@ -51,9 +52,9 @@ class NotRun(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """Arms on one task, all in the same setting, scored up to their common end.
+    """Arms on one task, all in the same setting, each scored up to its own end.
 
-    task:     threshold and common end.
+    task:     threshold and common frames.
     arms:     the scores by the arms' names, as they were asked for.
     setting:  the setting.
     crowded:  folders of runs that may have shared their device, so that their clocks say little.
@@ -66,6 +67,15 @@ class Compared:
 
     def __getitem__(self, arm: str) -> Scored:
         return self.arms[arm]
+
+    def common(self, arm: str) -> Scored:
+        """An arm up to where the first of all arms ends: so much of it can be set against the others."""
+        return self[arm].until(self.task.horizon)
+
+    @property
+    def longest(self) -> float:
+        """Where the last of the arms ends."""
+        return max(scored.end for scored in self.arms.values())
 
     def to_its_end(self, arm: str) -> bool:
         """Whether an arm was trained for as long as the study asks for, so that it has had its chance."""
@@ -179,7 +189,7 @@ def gather(folders: Sequence[Path]) -> list[Run]:
         if any(folder.rglob("metrics.csv")):
             found += curves.metrics_files([folder])
     files = [file for file in dict.fromkeys(found) if _readable(file)]
-    return grouping.find(files) if files else []
+    return find(files) if files else []
 
 
 def arm_name(arm: str) -> str:
@@ -242,7 +252,7 @@ def _said(name: str, value: Any) -> str:
 
 def _group(name: str, runs: Sequence[Run]) -> Group:
     method = Method(*runs[0].base, (), arm_name(name))
-    return Group(runs[0].card["task"], method, tuple(runs), grouping.curves_of(runs, METRIC))
+    return Group(runs[0].card["task"], method, tuple(runs), curves_of(runs, METRIC))
 
 
 def _each_seed_once(runs: Sequence[Run]) -> list[Run]:

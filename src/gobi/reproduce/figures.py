@@ -8,9 +8,10 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from gobi.analysis.comparison import stopped
 from gobi.analysis.curves import unit_of
 from gobi.analysis.drawing import DASHES, LIGHT
-from gobi.analysis.grouping import Run
+from gobi.analysis.runs import Run
 from gobi.analysis.scores import Scored
 from gobi.envs.dmc import is_control
 from gobi.errors import require
@@ -26,12 +27,14 @@ LETTERS = 10
 """Of a title, to an inch."""
 LEAST_RETURN = 10.0
 """Of 1,000 that an episode of control may pay: what a panel shows at least."""
+STOPPED = "x"
 BESIDE = "RE3, its authors' own (mean ± s.d.)"
 
 
 def curves(title: str, found: Sequence[Compared]) -> bytes:
     """Learning curves, a panel for each task: mean, 95 % bootstrap band, each seed thin; as PNG.
 
+    Each arm goes to its own end; a cross is where one was stopped before it had all its frames.
     On control tasks RE3's own numbers are points, where RE3 is one of the arms.
     """
     arms = list(dict.fromkeys(_label(one, arm) for one in found for arm in one.arms))
@@ -40,15 +43,16 @@ def curves(title: str, found: Sequence[Compared]) -> bytes:
     figure, axes = _figure(down, across, len(arms))
     for axis, one in zip(axes, found, strict=False):
         for arm, scored in one.arms.items():
-            _draw_curve(axis, scored, arms.index(_label(one, arm)))
-        _dress(axis, one)
+            _draw_curve(axis, scored, arms.index(_label(one, arm)), unit_of(one.longest)[0])
+        _dress(axis, one, letters=round(LETTERS * figure.get_figwidth() / across))
     for place, axis in enumerate(axes):
         if place >= len(found):
             axis.set_axis_off()
         elif place % across == 0:
             axis.set_ylabel("return")
     beside = [axis for axis, one in zip(axes, found, strict=False) if _draw_published(axis, one)]
-    _legend(figure, arms, beside=bool(beside))
+    early = any(stopped(scored.group.runs) for one in found for scored in one.arms.values())
+    _legend(figure, arms, beside=bool(beside), early=early)
     figure.suptitle(textwrap.fill(title, LETTERS * round(figure.get_figwidth())), fontsize=12)
     return png(figure)
 
@@ -69,11 +73,11 @@ def accuracy(found: Compared) -> bytes:
         # The margins of the axis would reach beyond what a share can be.
         axis.set_xlim(left=max(0.0, axis.get_xlim()[0]), right=min(101.0, axis.get_xlim()[1]))
         axis.set_xlabel(f"views predicted exactly {when}, %")
-        axis.set_ylim(0, 1.06 * found.task.horizon / 1e6)
+        axis.set_ylim(0, 1.06 * found.longest / 1e6)
         _plain(axis)
     before.set_ylabel(f"million frames to a return of {found.task.threshold or 0:.2f}")
     _legend(figure, [_label(found, arm) for arm in arms], points=True)
-    figure.suptitle(f"{found.where}; hollow: not there by the end", fontsize=11)
+    figure.suptitle(f"{found.where}; hollow: not there by its end", fontsize=11)
     return png(figure)
 
 
@@ -118,23 +122,25 @@ def _figure(down: int, across: int, arms: int) -> tuple[Any, list[Any]]:
     return figure, axes
 
 
-def _draw_curve(axis: Any, scored: Scored, number: int) -> None:
+def _draw_curve(axis: Any, scored: Scored, number: int, unit: float) -> None:
     line, colour = scored.line(), LIGHT[number % len(LIGHT)]
-    across = line.frames / unit_of(scored.task.horizon)[0]
+    across = line.frames / unit
     for one in line.seeds:
         axis.plot(across, one, color=colour, linewidth=0.4, alpha=0.35)
     if line.low is not None:
         axis.fill_between(across, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
     axis.plot(across, line.middle, color=colour, linewidth=1.6, linestyle=_dash(number))
+    if stopped(scored.group.runs):
+        axis.plot(across[-1:], line.middle[-1:], STOPPED, color=colour, markersize=6, clip_on=False)
 
 
 def _draw_published(axis: Any, found: Compared) -> bool:
     """RE3's own means with their spread, as far as the panel goes; whether there are any."""
     if not any(returns.beside_published(found, arm) for arm in found.arms):
         return False
-    unit, _ = unit_of(found.task.horizon)
+    unit, _ = unit_of(found.longest)
     known = published.RE3[found.task.name].at
-    shown = [frames for frames in known if frames <= found.task.horizon]
+    shown = [frames for frames in known if frames <= found.longest]
     means, spreads = zip(*(known[frames] for frames in shown), strict=True)
     at = [frames / unit for frames in shown]
     axis.errorbar(
@@ -157,11 +163,11 @@ def _draw_seeds(axis: Any, exact: Exact, scored: Scored, number: int) -> None:
         )
 
 
-def _dress(axis: Any, one: Compared) -> None:
+def _dress(axis: Any, one: Compared, letters: int) -> None:
     if one.task.threshold is not None:
         axis.axhline(one.task.threshold, color="0.45", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
-    unit, word = unit_of(one.task.horizon)
-    axis.set_xlim(0, one.task.horizon / unit)
+    unit, word = unit_of(one.longest)
+    axis.set_xlim(0, one.longest / unit)
     # Never so narrow that the noise of a run that learns nothing looks like progress.
     if is_control(one.task.name):
         tallest = max(float(scored.curves.max()) for scored in one.arms.values())
@@ -170,7 +176,7 @@ def _dress(axis: Any, one: Compared) -> None:
     else:
         axis.set_ylim(0, max(0.1, 1.08 * (one.task.best or 1.0)))
         axis.set_xlabel(f"{word} frames, pre-training included", fontsize=8)
-    axis.set_title(textwrap.fill(one.where, 44), fontsize=10)
+    axis.set_title(textwrap.fill(one.where, letters, break_on_hyphens=False), fontsize=10)
     _plain(axis)
 
 
@@ -181,7 +187,9 @@ def _plain(axis: Any) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _legend(figure: Any, arms: Sequence[str], points: bool = False, beside: bool = False) -> None:
+def _legend(
+    figure: Any, arms: Sequence[str], points: bool = False, beside: bool = False, early: bool = False
+) -> None:
     line = require("matplotlib.lines", extra="plot").Line2D
     handles = [
         line(
@@ -196,6 +204,8 @@ def _legend(figure: Any, arms: Sequence[str], points: bool = False, beside: bool
     ]
     if beside:
         handles.append(line([], [], color="black", linestyle="", marker="D", markersize=4, label=BESIDE))
+    if early:
+        handles.append(line([], [], color="0.3", linestyle="", marker=STOPPED, label="stopped early"))
     across = 4 if figure.get_figwidth() < 8 else 8
     figure.legend(handles=handles, loc="outside lower center", ncols=across, frameon=False, fontsize=9)
 

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from gobi.analysis import grouping, statistics
+from gobi.analysis import statistics
 from gobi.analysis.comparison import millions, task_of
 from gobi.analysis.grouping import Group, Method
+from gobi.analysis.runs import curves_of, find
 from gobi.envs.minigrid.registry import bare
 from gobi.errors import require
 from gobi.reproduce.figures import png
@@ -167,8 +168,8 @@ def _table(score: Score) -> tuple[str, str]:
 
 
 def _group(arm: Arm, folder: Path) -> Group:
-    (run,) = grouping.find([folder])
-    return Group(arm.task, Method(*run.base, (), arm.name), (run,), grouping.curves_of([run], METRIC))
+    (run,) = find([folder])
+    return Group(arm.task, Method(*run.base, (), arm.name), (run,), curves_of([run], METRIC))
 
 
 def _score(arm: Arm, folder: Path, group: Group, threshold: float | None, horizon: float) -> Score:

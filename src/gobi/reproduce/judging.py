@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gobi.analysis.grouping import Run
+from gobi.analysis.runs import Run
 from gobi.reproduce import illustration, measured, returns, verdicts
 from gobi.reproduce.evidence import Compared, Evidence, NotRun, arm_name
 from gobi.reproduce.measured import Visits
@@ -168,7 +168,7 @@ def saves_more(on: str, than: str, slow: str, fast: str) -> Judge:
     def judge(evidence: Evidence) -> Verdict:
         here, there = (evidence.compared(task, slow, fast) for task in (on, than))
         (much, low, high), (little, least, most) = (
-            verdicts.times_ratio(found[slow], found[fast]) for found in (here, there)
+            verdicts.times_ratio(found.common(slow), found.common(fast)) for found in (here, there)
         )
         names = [arm_name(name) for name in (slow, fast)]
         told = (
@@ -179,11 +179,11 @@ def saves_more(on: str, than: str, slow: str, fast: str) -> Judge:
             return Verdict("undecided", f"too few seeds: {told}")
         told += f" (95 %: {low:.2f} to {high:.2f}, {least:.2f} to {most:.2f})"
         # A ratio is at least what it seems if all seeds of the fast arm got there, at most if the slow one's.
-        if low > most and here[fast].solved.all() and there[slow].solved.all():
+        if low > most and here.common(fast).solved.all() and there.common(slow).solved.all():
             return Verdict("held", told)
-        if high < least and here[slow].solved.all() and there[fast].solved.all():
+        if high < least and here.common(slow).solved.all() and there.common(fast).solved.all():
             return Verdict("not held", told)
-        unsolved = not all(found[arm].solved.all() for found in (here, there) for arm in (slow, fast))
+        unsolved = not all(one.common(arm).solved.all() for one in (here, there) for arm in (slow, fast))
         return Verdict("undecided", f"not all seeds get there: {told}" if unsolved else told)
 
     return judge

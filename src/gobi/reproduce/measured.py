@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gobi.analysis import statistics
-from gobi.analysis.grouping import Run
+from gobi.analysis.runs import Run
 from gobi.reproduce.evidence import Compared
 from gobi.reproduce.study import short
 from gobi.reproduce.verdicts import MARGIN, Outcome, Verdict

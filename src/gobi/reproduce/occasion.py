@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from gobi.analysis.grouping import Run
+from gobi.analysis.runs import Run
 
 DIGITS = 7
 """Of a commit, for people."""

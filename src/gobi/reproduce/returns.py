@@ -24,10 +24,8 @@ Seeds = Float64[np.ndarray, " seeds"]
 
 
 def after(scored: Scored, frames: int) -> Seeds | None:
-    """The return of each seed after so many frames; None if the comparison ends before."""
-    if frames > scored.task.horizon:
-        return None
-    return np.array([np.interp(frames, one.frames, one.values) for one in scored.group.curves])
+    """The return of each seed after so many frames; None if the arm ends before."""
+    return scored.after(frames) if frames <= scored.end else None
 
 
 def ahead(found: Compared, first: str, second: str) -> Verdict:
@@ -121,7 +119,7 @@ def _means(arms: Sequence[Scored]) -> str:
     later = []
     for frames in published.FRAMES:
         returns = [mine for one in arms if (mine := after(one, frames)) is not None]
-        if returns:
+        if len(returns) == len(arms):
             later.append(f"at {millions(frames)} {' and '.join(f'{mine.mean():.0f}' for mine in returns)}")
     return "; ".join([told, *later]) if len(arms) == 2 else told
 

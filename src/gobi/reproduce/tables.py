@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Sequence
 
 from gobi.analysis import statistics
-from gobi.analysis.comparison import millions
+from gobi.analysis.comparison import frames_of, millions
 from gobi.analysis.scores import Scored
 from gobi.envs.dmc import is_control
 from gobi.reproduce import measured, published, returns
@@ -86,7 +86,7 @@ def _published(found: Compared, arm: str) -> Row:
     end = known.at[published.FRAMES[-1]]
     return [
         short(found.task.name), name, str(published.SEEDS), millions(published.FRAMES[-1]), *at,
-        f"{end[0]} ± {end[1]}", overall,
+        f"{end[0]} ± {end[1]}", overall, millions(published.FRAMES[-1]),
     ]  # fmt: skip
 
 
@@ -112,11 +112,13 @@ def _pretraining(found: Compared, arm: str) -> str:
     return "-" if one.pretraining is None else f"{one.pretraining:.0f}"
 
 
+AREA_OVER: Column = ("area over", lambda found, arm: millions(found.task.horizon))
+"""Areas are over the frames that all arms of the task have: over others they would not compare."""
 COMMON: list[Column] = [
     ("task", lambda found, arm: found.where),
     ("arm", lambda found, arm: found[arm].group.method.label),
     ("seeds", lambda found, arm: str(len(found[arm].final))),
-    ("frames", lambda found, arm: millions(found.task.horizon)),
+    ("frames", lambda found, arm: frames_of(found[arm].group)),
 ]
 ON_GRIDS: list[Column] = [
     ("threshold", lambda found, arm: f"{found.task.threshold:.3f}" if found.task.threshold else "-"),
@@ -124,11 +126,13 @@ ON_GRIDS: list[Column] = [
     ("frames to it", lambda found, arm: frames_span(found[arm]) or "-"),
     ("return at the end", _number("final")),
     ("area", _number("area")),
+    AREA_OVER,
 ]
 ON_CONTROL: list[Column] = [
     *(_after(frames) for frames in published.FRAMES),
     ("at the end", _number("final", 0)),
-    ("over all frames", _number("area", 0)),
+    ("area", _number("area", 0)),
+    AREA_OVER,
 ]
 """Returns: where no best one is known there is no threshold either."""
 ACCURACY: list[Column] = [

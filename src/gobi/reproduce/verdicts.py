@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
 from gobi.analysis import statistics
 from gobi.analysis.comparison import millions
@@ -55,7 +55,7 @@ def both(verdicts: Sequence[Verdict]) -> Verdict:
 
 def sooner(found: Compared, first: str, second: str) -> Verdict:
     """Whether the seeds of one arm get to the threshold in fewer frames than those of another."""
-    one, other = found[first], found[second]
+    one, other = found.common(first), found.common(second)
     value, low, high = times_ratio(one, other)
     told = f"{reaches([one, other])}: {_times(value, low, high)} the frames ({found.footing})"
     if not (one.solved.any() or other.solved.any()):
@@ -77,7 +77,7 @@ def not_sooner(found: Compared, first: str, second: str) -> Verdict:
 
     The ratio is known only if all seeds of both got there. If some of the first did not, it is at least that.
     """
-    one, other = found[first], found[second]
+    one, other = found.common(first), found.common(second)
     value, low, high = times_ratio(one, other)
     told = f"{reaches([one, other])}: {_times(value, low, high)} the frames ({found.footing})"
     if not (one.solved.any() or other.solved.any()) or low is None or high is None:
@@ -92,10 +92,10 @@ def not_sooner(found: Compared, first: str, second: str) -> Verdict:
 def alike(found: Compared, arms: Sequence[str]) -> Verdict:
     """Whether arms take equally many frames, within the margin; none of them has to fail for that."""
     outcomes: list[Outcome] = []
-    told = f"{reaches([found[arm] for arm in arms])} ({found.footing})"
+    told = f"{reaches([found.common(arm) for arm in arms])} ({found.footing})"
     for place, first in enumerate(arms):
         for second in arms[place + 1 :]:
-            one, other = found[first], found[second]
+            one, other = found.common(first), found.common(second)
             _, low, high = times_ratio(one, other)
             if low is None or high is None:
                 outcomes.append("undecided")
@@ -111,17 +111,18 @@ def alike(found: Compared, arms: Sequence[str]) -> Verdict:
 
 def times_as_many(found: Compared, slow: str, fast: str, claimed: float) -> Verdict:
     """Whether one arm needs about so many times the frames of another, or more."""
-    value, low, high = times_ratio(found[slow], found[fast])
+    many, few = found.common(slow), found.common(fast)
+    value, low, high = times_ratio(many, few)
     told = (
-        f"{reaches([found[fast], found[slow]])}: {_times(value, low, high)} the frames, "
+        f"{reaches([few, many])}: {_times(value, low, high)} the frames, "
         f"the paper: about {claimed:g} ({found.footing})"
     )
-    if low is None or high is None or not found[fast].solved.any():
+    if low is None or high is None or not few.solved.any():
         return Verdict("undecided", told)
     if low > claimed / MARGIN:
         return Verdict("held", told)
     # Seeds of the slow arm that never got there may need any number of frames.
-    return Verdict("not held" if high < claimed / MARGIN and found[slow].solved.all() else "undecided", told)
+    return Verdict("not held" if high < claimed / MARGIN and many.solved.all() else "undecided", told)
 
 
 def all_solve(found: Compared, arm: str) -> Verdict:
@@ -139,17 +140,21 @@ def mostly_fail(parts: Sequence[Compared], arm: str, left: int = 0, seeds: int =
     parts:  the arm, on each task that was run.
     left:   tasks that were not run, with so many seeds each; if all of them fail, may the claim still hold?
     """
-    solved = np.concatenate([found[arm].solved for found in parts])
-    count, asked = int(solved.sum()), len(solved) + left * seeds
-    _, high = statistics.wilson(count / len(solved), len(solved))
+    fates = [_fate(found[arm]) for found in parts]
+    solved, failed = (np.concatenate(each) for each in zip(*fates, strict=True))
+    count, known, asked = int(solved.sum()), int((solved | failed).sum()), len(solved) + left * seeds
     least, _ = statistics.wilson(count / asked, asked)
     places = ", ".join(one.footing for one in parts) if len(parts) < 4 else f"{len(parts)} tasks"
     places += f"; {left} more not run" * bool(left)
-    name = parts[0][arm].group.method.label
-    told = f"{name} gets there in {count} of {len(solved)} seeds ({places})"
+    name, early = parts[0][arm].group.method.label, len(solved) - known
+    told = f"{name} gets there in {count} of {known} seeds" if known else f"{name} has not got there yet"
+    if early:
+        told += f", {early} {'more' if known else 'seeds'} {'were' if early > 1 else 'was'} stopped early"
+    told = f"{told} ({places})"
     if least > 0.5:
         return Verdict("not held", told)
-    fails = not left and high < 0.5 and all(found.to_its_end(arm) for found in parts)
+    whole = not left and all(found.to_its_end(arm) for found in parts)
+    fails = whole and statistics.wilson(count / known, known)[1] < 0.5
     return Verdict("held" if fails else "undecided", told)
 
 
@@ -172,6 +177,17 @@ def none_works(study: str, cells: Mapping[str, Compared], asked: int) -> Verdict
         return Verdict("not held", told)
     whole = len(cells) == asked and all(found.to_its_end(arm) for arm, found in cells.items())
     return Verdict("held" if whole else "undecided", told)
+
+
+def _fate(one: Scored) -> tuple[Bool[np.ndarray, " seeds"], Bool[np.ndarray, " seeds"]]:
+    """Which seeds got to the threshold, and which had all their frames and did not.
+
+    Neither is known of one that was stopped early. Each is watched to its own end: others of its arm that
+    were stopped do not shorten it.
+    """
+    there = one.until(max(float(curve.frames[-1]) for curve in one.group.curves)).solved
+    ended = np.array([bool(run.card.get("finished")) for run in one.group.runs for _ in run.seeds])
+    return there, ended & ~there
 
 
 def times_ratio(one: Scored, other: Scored) -> tuple[float, float | None, float | None]:
@@ -209,7 +225,7 @@ def _when(one: Scored) -> str:
     seeds = f"{count} seed{'s' * (count > 1)}"
     if solved == count:
         return f"at {frames_span(one)} frames ({seeds})"
-    by = millions(one.task.horizon)
+    by = millions(one.end)
     if not solved:
         return f"in none of {seeds} by {by}"
     return f"in {solved} of {seeds} by {by} (at {frames_span(one)})"

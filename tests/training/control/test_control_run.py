@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import safetensors.numpy
 from workers_here import After, Here
 
+from gobi.envs.dmc import Step
 from gobi.errors import GobiError
 from gobi.training import checkpoints, metrics, run
 from gobi.training.control import assembly, evaluation, loop, recipes, seat
 from gobi.training.control import trained as control_trained
 from gobi.training.control.evaluation import Evaluator, seeds_of
+from gobi.training.control.parcel import packed
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.stopping import Stopped
 from gobi.training.trainer import NotFinite
@@ -191,15 +195,15 @@ def test_between_checkpoints_too_it_is_the_loss_that_is_named_and_not_the_action
 def played_and_updated(program: seat.Program, knobs: seat.Knobs) -> dict[str, float]:
     """What is told of a few updates after a few steps that earn 1 each."""
     nothing = np.zeros(5, np.float32)
-    one = program.begin(program.see(program.start(0), nothing, first=True), nothing)
+    one = program.begin(program.see_first(program.start(0), nothing), nothing)
     for step in range(8):
-        seen, view = np.full(5, step, np.float32), one.view
-        one = program.see(one, seen)
-        one = program.collect(one, view, np.zeros(1, np.float32), 1.0, False, False, seen)
+        view, reached = one.view, packed(Step(np.full(5, step, np.float32), 1.0, False, False))
+        one = program.see(one, reached)
+        one = program.collect(one, view, np.zeros(1, np.float32), reached)
     program.knobs = knobs
     for number in range(2):
-        one = program.update(one, 100, number)
-    return seat.means(jax.device_get(one.told))
+        one = program.update(dataclasses.replace(one, steps=jnp.int32(100)), number)
+    return program.told(one)
 
 
 def test_the_total_reward_is_the_task_s_and_the_decayed_bonus(whole, plan):

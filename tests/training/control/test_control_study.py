@@ -102,7 +102,7 @@ def test_a_study_is_planned_trained_interrupted_taken_up_and_concluded(gobi_comm
         ("cartpole_balance", "none", "2"),
     ]
     assert [row["at 50k"] for row in table] == ["-", "-"]
-    assert all(float(row["over all frames"].split()[0]) > 0 for row in table)
+    assert all(float(row["area"].split()[0]) > 0 for row in table)
     written = {path.name for path in Path("reproduced/tiny").iterdir()}
     assert {"figure.png", "table.csv", "summary.md", "comparison"} <= written
     page = Path("reproduced/tiny/comparison/comparison.html").read_text()

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float32, Key, Num, PyTree
 from gobi.agents.rad import crops, losses
 from gobi.agents.rad.networks import (
     Actor,
+    Convolutions,
     Critic,
     build_actor,
     build_convolutions,
@@ -24,10 +25,17 @@ from gobi.agents.rad.replay import STACK, Batch, Replay
 from gobi.errors import GobiError
 from gobi.types import Spec
 
-Part = TypeVar("Part", Actor, Critic)
+Part = TypeVar("Part", "Acting", Actor, Critic)
 Metrics = dict[str, Float32[Array, ""]]
 SMALLEST_CROP = 15
 """The side that four convolutions leave one feature of."""
+
+
+class Acting(eqx.Module):
+    """The part of a learner that acts: what a compiled call is not given costs it nothing."""
+
+    actor: Actor
+    convolutions: Convolutions | eqx.nn.Identity
 
 
 class Learner(eqx.Module):
@@ -47,6 +55,11 @@ class Learner(eqx.Module):
     actor_adam: PyTree
     critic_adam: PyTree
     temperature_adam: PyTree
+
+    @property
+    def acting(self) -> Acting:
+        """The part that acts."""
+        return Acting(self.actor, self.critic.convolutions)
 
 
 class RAD(eqx.Module):
@@ -112,7 +125,7 @@ class RAD(eqx.Module):
         )
 
     def act(
-        self, state: Learner, key: Key[Array, ""], observation: Num[Array, "..."], explore: bool
+        self, state: Learner | Acting, key: Key[Array, ""], observation: Num[Array, "..."], explore: bool
     ) -> Float32[Array, "*batch actions"]:
         """What to do, from the middle of a stack of frames [..., stack, h, w, c] or a vector [..., size].
 
@@ -124,8 +137,8 @@ class RAD(eqx.Module):
         if pixels:
             corners = crops.centre(rows.shape[0], self._room(rows.shape))
             rows = crops.cropped(*_as_ring(rows), corners, self.crop)
-        actor, critic = self._cast(state.actor), self._cast(state.critic)
-        mean, log_std = actor(critic.convolutions(rows))
+        acting = self._cast(state.acting if isinstance(state, Learner) else state)
+        mean, log_std = acting.actor(acting.convolutions(rows))
         action = losses.squashed_sample(key, mean, log_std)[0] if explore else jnp.tanh(mean)
         return action.reshape(*batch, -1)
 
@@ -257,8 +270,11 @@ def _as_ring(stacks: Array) -> tuple[Array, Array]:
 
 
 def _adam(rate: float) -> optax.GradientTransformation:
-    """Adam as in torch: epsilon is outside the root in both."""
-    return optax.adam(rate)
+    """Adam as in torch: epsilon is outside the root in both.
+
+    All weights as one vector: few large operations and few arrays, where a GPU and its host wait for many.
+    """
+    return optax.flatten(optax.adam(rate))
 
 
 def _step(rate: float, parameters: Any, gradient: Any, adam: PyTree) -> tuple[Any, PyTree]:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import jax
 import numpy as np
 
 from gobi.envs.dmc import Step, Worker
 from gobi.errors import MissingExtra
 from gobi.training import checkpoints
-from gobi.training.control import assembly, pictures, seat
+from gobi.training.control import assembly, parcel, pictures, seat
 from gobi.training.control.evaluation import Evaluator, Played, seeds_of
+from gobi.training.control.parcel import Parcel
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.control.record import ControlRecord
 from gobi.training.control.seat import Seat
@@ -95,7 +95,7 @@ class _Run:
     def _started(self) -> list[Seat]:
         seats = [self.program.start(seed) for seed in self.seeds]
         firsts = [worker.reset() for worker in self.workers]
-        seats = [self.program.see(one, seen, first=True) for one, seen in zip(seats, firsts, strict=True)]
+        seats = [self.program.see_first(one, seen) for one, seen in zip(seats, firsts, strict=True)]
         return [self.program.begin(one, seen) for one, seen in zip(seats, firsts, strict=True)]
 
     def _restored(self) -> list[Seat]:
@@ -139,38 +139,38 @@ class _Run:
         for place, worker in enumerate(self.workers):
             worker.send(self._finite(np.asarray(actions[place])))
             if learns:
-                self.seats[place] = program.update(self.seats[place], step, record.updates)
+                self.seats[place] = program.update(self.seats[place], record.updates)
         views = [one.view for one in self.seats]
         made = [self._receive(place) for place in range(len(self.workers))]
         record.steps += 1
         record.updates += learns
         self.actions = self._choose()
-        for place, (reached, first) in enumerate(made):
-            self._keep(place, views[place], actions[place], reached, first)
+        for place, (reached, sent, first) in enumerate(made):
+            self.seats[place] = program.collect(self.seats[place], views[place], actions[place], sent)
+            self._note(place, reached, first)
         self._teach()
 
-    def _receive(self, place: int) -> tuple[Step, np.ndarray | None]:
-        """A step, and the first observation of the next episode if it was the last; the agent sees it."""
-        reached = self.workers[place].receive()
-        first = self.workers[place].reset() if reached.done else None
-        seen = reached.observation if first is None else first
-        self.seats[place] = self.program.see(self.seats[place], seen, first=first is not None)
-        return reached, first
+    def _receive(self, place: int) -> tuple[Step, Parcel, np.ndarray | None]:
+        """A step, what was sent of it to the device, and the next episode's first observation if it ended.
 
-    def _keep(self, place: int, view: Any, action: Any, reached: Step, first: np.ndarray | None) -> None:
-        """Pays for a step and remembers it."""
+        The agent sees where it is now.
+        """
+        reached = self.workers[place].receive()
+        sent = parcel.packed(reached)
+        first = self.workers[place].reset() if reached.done else None
+        one = self.program.see(self.seats[place], sent)
+        self.seats[place] = one if first is None else self.program.see_first(one, first)
+        return reached, sent, first
+
+    def _note(self, place: int, reached: Step, first: np.ndarray | None) -> None:
+        """Writes a step into the diary, and begins the next episode where it was the last of one."""
         diary = self.record.diaries[place]
-        one = self.program.collect(
-            self.seats[place], view, action, reached.reward, reached.terminated, reached.truncated,
-            reached.observation,
-        )  # fmt: skip
         diary.earned += reached.reward
         if first is not None:
             diary.returns.append(diary.earned)
             diary.earned = 0.0
             diary.episodes += 1
-            one = self.program.begin(one, first)
-        self.seats[place] = one
+            self.seats[place] = self.program.begin(self.seats[place], first)
 
     def _finite(self, action: np.ndarray) -> np.ndarray:
         """The action; where it is no number, some loss was none before: that is what one should hear of."""
@@ -191,7 +191,7 @@ class _Run:
         """The next action of every seed, perhaps one that the device is still working out."""
         step, size = self.record.steps, self.program.spec.action_size
         if step >= self.recipe.random_steps:
-            return [self.program.act(one.learner, one.view, one.key, np.int32(step)) for one in self.seats]
+            return [self.program.act(one.learner, one.view, one.key, one.steps) for one in self.seats]
         draws = [np.random.default_rng([seed, step]) for seed in self.seeds]
         return [draw.uniform(-1, 1, size).astype(np.float32) for draw in draws]
 
@@ -230,7 +230,7 @@ class _Run:
 
     def _told(self) -> list[dict[str, float]]:
         """The metrics since the last row; refuses what is not a number."""
-        told = [seat.means(jax.device_get(one.told)) for one in self.seats]
+        told = [self.program.told(one) for one in self.seats]
         self.record.check(told)
         return told
 

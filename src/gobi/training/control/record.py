@@ -81,7 +81,7 @@ class ControlRecord(Record):
 
     def open(self, program: Program, first: Seat) -> None:
         """Opens the files to write into. `first` is any of the seats."""
-        lessons = sorted(name for name in first.told if name.startswith(OF_LESSONS))
+        lessons = sorted(name for name in program.metrics if name.startswith(OF_LESSONS))
         logs = (*program.reward.logs, *lessons)
         more = tuple(name for name in dict.fromkeys(logs) if name not in COLUMNS)
         self.describe(COLUMNS + more, lambda: self._described(program, first), beside=0)

@@ -1,7 +1,8 @@
 """One seed on the device: what it has learned, what it has seen, and the compiled steps of its loop.
 
 An agent step takes four calls: `act`, `update`, `see` and `collect`. Only `act` is ever waited for. Every
-draw comes from the seed's key and the number of the step, so that nothing random has to be kept.
+draw comes from the seed's key and the number of the step, so that nothing random has to be kept. Calls are
+made to cost their host little: few arrays go in and out, and few numbers cross to the device.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Key
 
-from gobi.agents.rad import Batch, Learner, Replay, empty
+from gobi.agents.rad import Acting, Batch, Learner, Replay, empty
 from gobi.rewards.control import Reachability, Replayed
-from gobi.training.control import assembly
+from gobi.training.control import assembly, parcel
+from gobi.training.control.changing import Change
+from gobi.training.control.parcel import Parcel
 from gobi.training.control.recipe import ControlRecipe
 from gobi.types import Spec, Transition
 
@@ -30,7 +33,7 @@ COLUMN_OF = {"critic_loss": "value_loss", "actor_loss": "policy_loss", "policy_e
 LAST = ("coefficient", "temperature")
 """Of these an interval keeps the last value, of the others the mean."""
 
-Told = dict[str, Float32[Array, "2"]]
+Told = Float32[Array, "metrics 2"]
 """Sums of metrics since the last row, and over how many values."""
 
 
@@ -58,7 +61,8 @@ class Seat:
     reward:   the intrinsic reward's state.
     replay:   what was lived through.
     view:     what the agent sees now: the last frames, or the state.
-    told:     metrics since the last row.
+    steps:    steps made so far.
+    told:     metrics since the last row, in the order of `Program.metrics`.
     key:      the seed.
     """
 
@@ -66,6 +70,7 @@ class Seat:
     reward: Any
     replay: Any
     view: Any
+    steps: Any
     told: Any
     key: Any
 
@@ -74,21 +79,21 @@ class Program:
     """The compiled parts, the same for all seeds. What changes is handed in and out, and used up."""
 
     def __init__(self, recipe: ControlRecipe, spec: Spec):
-        self.recipe, self.spec, self.knobs = recipe, spec, knobs(recipe)
+        self.recipe, self.spec, self.knobs = recipe, spec, jax.device_put(knobs(recipe))
         self.agent = assembly.learner(recipe)
         self.reward = assembly.reward(recipe, spec)
         self.slots = assembly.slots(recipe, spec)
         self.lessons = self.reward.lessons
         episodic = self.reward.episodic if isinstance(self.reward, Replayed) else self.reward
         self.model = episodic.world if isinstance(episodic, Reachability) else None
-        self.act = jax.jit(self._act)
-        self.look = jax.jit(self._look, donate_argnums=1)
-        self._updated = jax.jit(self._update, static_argnums=0, donate_argnums=(1, 2, 3))
+        self._acted = jax.jit(self._act)
+        self._looked = jax.jit(self._look, donate_argnums=1)
+        self._updated = {full: Change(functools.partial(self._update, full)) for full in (True, False)}
         self._seen = jax.jit(self._see)
         self._first_seen = jax.jit(self._shown)
-        self._collected = jax.jit(self._collect, donate_argnums=(0, 1))
-        self._begun = jax.jit(Replay.begin, donate_argnums=0)
-        self._taught = jax.jit(self._teach, donate_argnums=(0, 1))
+        self._collected = Change(self._collect)
+        self._begun = Change(Replay.begin)
+        self._taught = Change(self._teach)
         self._init = jax.jit(self._start)
 
     def start(self, seed: int) -> Seat:
@@ -97,7 +102,29 @@ class Program:
 
     def shapes(self) -> Seat:
         """The structure of a seat."""
-        return jax.eval_shape(self._start, jax.eval_shape(lambda: jax.random.key(0)))
+        return jax.eval_shape(self._start, _some_key())
+
+    @functools.cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of what is told of updates and lessons."""
+
+        def all_of_them(key):
+            learner, reward, replay = self._empty(key, key)
+            _, _, told = self._learned(True, learner, reward, replay, key, jnp.int32(0), self.knobs)
+            if self.lessons is not None:
+                told |= self._lesson(reward, replay, key)[1]
+            return told
+
+        return tuple(jax.eval_shape(all_of_them, _some_key()))
+
+    def told(self, seat: Seat) -> dict[str, float]:
+        """Metrics since the last row: means, where there was at least one value; of some the last value."""
+        sums = np.asarray(seat.told)
+        return {
+            name: float(total / count)
+            for name, (total, count) in zip(self.metrics, sums, strict=True)
+            if count
+        }
 
     def world(self, seat: Seat) -> Any:
         """The state of a seat's world model; None where the reward has none."""
@@ -105,73 +132,63 @@ class Program:
             return None
         return (seat.reward[0] if isinstance(self.reward, Replayed) else seat.reward).world
 
-    def see(self, seat: Seat, observation: np.ndarray, first: bool = False) -> Seat:
-        """What the agent sees now, and can act upon before the rest is done; `first` of an episode."""
-        view = self._first_seen(observation) if first else self._seen(seat.view, observation)
-        return dataclasses.replace(seat, view=view)
+    def act(self, learner: Learner, view: Any, key: Any, step: Any) -> Float32[Array, " size"]:
+        """What to do at the step of this number, drawn from the policy."""
+        return self._acted(learner.acting, view, key, step)
+
+    def look(self, learner: Learner, views: Any, frames: Any, first: Any) -> tuple[Any, Any]:
+        """What several agents with the same weights see now, and the mean action there; uses `views` up."""
+        return self._looked(learner.acting, views, frames, first)
+
+    def see(self, seat: Seat, reached: Parcel) -> Seat:
+        """A step led there; the agent can act upon it before the rest is done."""
+        view, steps = self._seen(seat.view, seat.steps, reached)
+        return dataclasses.replace(seat, view=view, steps=steps)
+
+    def see_first(self, seat: Seat, observation: np.ndarray) -> Seat:
+        """An episode begins with this, which is then what the agent sees."""
+        return dataclasses.replace(seat, view=self._first_seen(observation))
 
     def begin(self, seat: Seat, observation: np.ndarray) -> Seat:
         """An episode begins, in the replay."""
         return dataclasses.replace(seat, replay=self._begun(seat.replay, observation))
 
-    def update(self, seat: Seat, step: int, update: int) -> Seat:
-        """One gradient step, after so many of the agent's steps."""
-        learner, reward, told = self._updated(
-            self.agent.is_full(update), seat.learner, seat.reward, seat.told,
-            seat.replay, seat.key, np.int32(step), self.knobs,
-        )  # fmt: skip
+    def update(self, seat: Seat, update: int) -> Seat:
+        """The gradient step of this number."""
+        learner, reward, told = self._updated[self.agent.is_full(update)](
+            (seat.learner, seat.reward, seat.told), seat.replay, seat.key, seat.steps, self.knobs
+        )
         return dataclasses.replace(seat, learner=learner, reward=reward, told=told)
 
-    def collect(
-        self,
-        seat: Seat,
-        view: Any,
-        action: Any,
-        reward: float,
-        terminated: bool,
-        truncated: bool,
-        observation: np.ndarray,
-    ) -> Seat:
-        """A step was made, from what was seen in `view` to `observation`."""
-        reward_state, replay = self._collected(
-            seat.reward, seat.replay, view, action, np.float32(reward),
-            np.bool_(terminated), np.bool_(truncated), observation,
-        )  # fmt: skip
-        return dataclasses.replace(seat, reward=reward_state, replay=replay)
+    def collect(self, seat: Seat, view: Any, action: Any, reached: Parcel) -> Seat:
+        """A step was made, from what was seen in `view`."""
+        reward, replay = self._collected((seat.reward, seat.replay), view, action, reached)
+        return dataclasses.replace(seat, reward=reward, replay=replay)
 
     def teach(self, seat: Seat, lesson: int) -> Seat:
         """One lesson of the world model, by its number."""
-        reward, told = self._taught(seat.reward, seat.told, seat.replay, seat.key, np.int32(lesson))
+        reward, told = self._taught((seat.reward, seat.told), seat.replay, seat.key, np.int32(lesson))
         return dataclasses.replace(seat, reward=reward, told=told)
 
     def afresh(self, seat: Seat) -> Seat:
         """The same with no metrics told."""
-        return dataclasses.replace(seat, told=jax.tree.map(jnp.zeros_like, seat.told))
+        return dataclasses.replace(seat, told=jnp.zeros_like(seat.told))
 
     def _start(self, key: Key[Array, ""]) -> Seat:
         learner_key, reward_key, key = jax.random.split(key, 3)
-        learner = self.agent.init(learner_key, self.spec)
-        reward = self.reward.init(reward_key, self.spec, 1)
-        replay = empty(self.slots, self.spec)
+        learner, reward, replay = self._empty(learner_key, reward_key)
         first = jnp.zeros(self.spec.observation_shape, self.spec.observation_dtype)
-        told = self._nothing_told(learner, reward, replay)
-        return Seat(learner, reward, replay, self._shown(first), told, key)
+        told = jnp.zeros((len(self.metrics), 2))
+        return Seat(learner, reward, replay, self._shown(first), jnp.int32(0), told, key)
 
-    def _nothing_told(self, learner: Learner, reward: Any, replay: Replay) -> Told:
-        def all_metrics(learner, reward, replay):
-            key = jax.random.key(0)
-            _, _, metrics = self._learned(True, learner, reward, replay, key, jnp.int32(0), self.knobs)
-            if self.lessons is not None:
-                metrics |= self._lesson(reward, replay, key)[1]
-            return metrics
+    def _empty(self, learner_key: Key[Array, ""], reward_key: Key[Array, ""]) -> tuple[Learner, Any, Replay]:
+        learner = self.agent.init(learner_key, self.spec)
+        return learner, self.reward.init(reward_key, self.spec, 1), empty(self.slots, self.spec)
 
-        return {name: jnp.zeros(2) for name in jax.eval_shape(all_metrics, learner, reward, replay)}
-
-    def _act(self, learner: Learner, view: Any, key: Any, step: Any) -> Float32[Array, " size"]:
+    def _act(self, learner: Acting, view: Any, key: Any, step: Any) -> Float32[Array, " size"]:
         return self.agent.act(learner, _draw(key, ACTING, step), view, explore=True)
 
-    def _look(self, learner: Learner, views: Any, frames: Any, first: Any) -> tuple[Any, Any]:
-        """What several agents with the same weights see now, and the mean action there."""
+    def _look(self, learner: Acting, views: Any, frames: Any, first: Any) -> tuple[Any, Any]:
         if views.ndim == frames.ndim:
             views = frames
         else:
@@ -183,17 +200,16 @@ class Program:
     def _update(
         self,
         full: bool,
-        learner: Learner,
-        reward: Any,
-        told: Told,
+        state: tuple[Learner, Any, Told],
         replay: Replay,
         key: Any,
         step: Any,
         knobs: Knobs,
     ) -> tuple[Learner, Any, Told]:
+        learner, reward, told = state
         key = _draw(key, UPDATING, step)
         learner, reward, metrics = self._learned(full, learner, reward, replay, key, step, knobs)
-        return learner, reward, _added(told, metrics)
+        return learner, reward, self._added(told, metrics)
 
     def _learned(
         self, full: bool, learner: Learner, reward: Any, replay: Replay, key: Any, step: Any, knobs: Knobs
@@ -215,16 +231,11 @@ class Program:
         return learner, reward, metrics | logged | losses
 
     def _collect(
-        self,
-        reward: Any,
-        replay: Replay,
-        view: Any,
-        action: Any,
-        earned: Any,
-        terminated: Any,
-        truncated: Any,
-        observation: Any,
+        self, state: tuple[Any, Replay], view: Any, action: Any, reached: Parcel
     ) -> tuple[Any, Replay]:
+        reward, replay = state
+        observation = parcel.observation(reached, self.spec)
+        earned, terminated, truncated = parcel.earned(reached)
         left = view[-1] if self.spec.observation_dtype == "uint8" else view
         transition = Transition(
             before={"frame": left[None], "slot": replay.slot[None]},
@@ -237,19 +248,29 @@ class Program:
         reward, stored = self.reward.step(reward, transition)
         return reward, replay.add(action, earned, terminated, stored[0], observation)
 
-    def _see(self, view: Any, observation: Any) -> Any:
+    def _see(self, view: Any, steps: Any, reached: Parcel) -> tuple[Any, Any]:
+        observation = parcel.observation(reached, self.spec)
         stacked = view.ndim > observation.ndim
-        return jnp.concatenate([view[1:], observation[None]]) if stacked else observation
+        return jnp.concatenate([view[1:], observation[None]]) if stacked else observation, steps + 1
 
-    def _teach(self, reward: Any, told: Told, replay: Replay, key: Any, lesson: Any) -> tuple[Any, Told]:
+    def _teach(self, state: tuple[Any, Told], replay: Replay, key: Any, lesson: Any) -> tuple[Any, Told]:
+        reward, told = state
         reward, metrics = self._lesson(reward, replay, _draw(key, LEARNING, lesson))
-        return reward, _added(told, metrics)
+        return reward, self._added(told, metrics)
 
     def _lesson(self, reward: Any, replay: Replay, key: Any) -> tuple[Any, dict[str, Any]]:
         assert self.lessons is not None
         drawing, learning = jax.random.split(key)
         sequences: Any = replay.sequences(drawing, self.lessons.batch, self.lessons.length)
         return self.reward.learn(reward, learning, sequences)
+
+    def _added(self, told: Told, metrics: dict[str, Any]) -> Told:
+        """Adds what one call told; of some metrics only the last value counts."""
+        values = jnp.stack([jnp.asarray(metrics.get(name, 0), jnp.float32) for name in self.metrics])
+        known = np.array([name in metrics for name in self.metrics])
+        last = known & np.array([_only_last(name) for name in self.metrics])
+        rows = jnp.stack([values, jnp.asarray(known, jnp.float32)], axis=1)
+        return jnp.where(last[:, None], rows, told + rows)
 
     def _shown(self, first: Any) -> Any:
         """What an agent sees at an episode's start: its first frame, as often as it sees frames."""
@@ -264,20 +285,12 @@ def program(recipe: ControlRecipe, spec: Spec) -> Program:
     return Program(recipe, spec)
 
 
-def means(told: dict[str, np.ndarray]) -> dict[str, float]:
-    """The metrics of an interval, of which there was at least one value."""
-    return {name: float(total / count) for name, (total, count) in told.items() if count}
-
-
-def _added(told: Told, metrics: dict[str, Any]) -> Told:
-    """Adds what one call told; of some metrics only the last value counts."""
-    one = jnp.float32(1)
-    new = {name: jnp.stack([jnp.asarray(value, jnp.float32), one]) for name, value in metrics.items()}
-    return told | {name: value if _only_last(name) else told[name] + value for name, value in new.items()}
-
-
 def _only_last(name: str) -> bool:
     return name in LAST or name.startswith(("load/", "dropped/"))
+
+
+def _some_key() -> Any:
+    return jax.eval_shape(lambda: jax.random.key(0))
 
 
 def _draw(key: Key[Array, ""], purpose: int, number: Any) -> Key[Array, ""]:

@@ -19,6 +19,8 @@ from gobi.networks.layers import Linear, product, weight_gradient
 from gobi.worlds.rssm.pictures import glorot_linear
 
 LEAST_STD = 0.1
+UNROLLED = 5
+"""Steps of a sequence that a GPU takes without coming back to the loop, which it is slow to go round."""
 
 
 class Belief(eqx.Module):
@@ -195,7 +197,9 @@ def _scan(cell: Cell, of_actions: Any, of_embeddings: Any, noise: Any, start: Be
         following = Belief(deterministic, posterior.sample(noise))
         return following, (following, posterior, (belief, entering, hidden))
 
-    return jax.lax.scan(step, start, (of_actions, of_embeddings, noise, taps))[1]
+    # A CPU gains nothing from it and takes longer to compile.
+    unroll = 1 if jax.default_backend() == "cpu" else min(UNROLLED, noise.shape[0])
+    return jax.lax.scan(step, start, (of_actions, of_embeddings, noise, taps), unroll=unroll)[1]
 
 
 @jax.custom_vjp

@@ -14,6 +14,8 @@ from jaxtyping import Array, Float, Float32, Key
 from gobi.networks.layers import Linear, product
 
 DECODER_KERNELS = (5, 5, 6, 6)
+ALIGNED = 8
+"""Channels that tensor cores take at a time; what is short of them in bfloat16 is filled up with zeros."""
 
 
 def glorot(key: Key[Array, ""], shape: tuple[int, ...]) -> Float32[Array, "..."]:
@@ -78,11 +80,15 @@ def _convolved(
     x: Float[Array, "n h w inputs"], kernel: Float[Array, "k k inputs outputs"]
 ) -> Float32[Array, "n h2 w2 outputs"]:
     """A plain convolution, the product in the dtype of the kernel."""
-    layout = ("NHWC", "HWIO", "NHWC")
+    layout, outputs = ("NHWC", "HWIO", "NHWC"), kernel.shape[-1]
+    if kernel.dtype == jnp.bfloat16:
+        more = [-channels % ALIGNED for channels in kernel.shape[-2:]]
+        kernel = jnp.pad(kernel, [(0, 0), (0, 0), (0, more[0]), (0, more[1])])
+        x = jnp.pad(x, [(0, 0), (0, 0), (0, 0), (0, more[0])])
     made = jax.lax.conv_general_dilated(
         x.astype(kernel.dtype), kernel, (1, 1), "VALID", dimension_numbers=layout
     )
-    return made.astype(jnp.float32)
+    return made[..., :outputs].astype(jnp.float32)
 
 
 class Encoder(eqx.Module):

@@ -175,4 +175,6 @@ class RSSM(eqx.Module):
 
     def _optimiser(self) -> optax.GradientTransformation:
         # 1e-7 is what Keras adds to the root, where optax has 1e-8.
-        return optax.chain(optax.clip_by_global_norm(self.clip), optax.adam(self.learning_rate, eps=1e-7))
+        adam = optax.adam(self.learning_rate, eps=1e-7)
+        # As one vector: few large operations and few arrays, where a GPU and its host wait for many.
+        return optax.flatten(optax.chain(optax.clip_by_global_norm(self.clip), adam))
