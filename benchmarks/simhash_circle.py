@@ -3,8 +3,8 @@
     python benchmarks/simhash_circle.py
 
 The pendulum is drawn at every degree and coded as GoBI codes real frames. First with the projections that
-runs of the seeds 0, 1, ... draw, then with other numbers of bits, twelve draws each. Needs the extra `dmc` and
-an OpenGL that can draw.
+runs of the seeds 0, 1, ... draw, then with other numbers of bits, twelve draws each. Needs the extra `dmc`
+and an OpenGL that can draw.
 """
 
 from __future__ import annotations
