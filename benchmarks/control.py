@@ -107,7 +107,8 @@ def parts(recipe: ControlRecipe, repeats: int) -> dict[str, float]:
     found = {
         "draw": drawing,
         "act": timed(
-            lambda n: program.act(held[0].learner, held[0].view, held[0].key, held[0].steps), repeats
+            lambda n: program.act(program.acting(held[0].learner), held[0].view, held[0].key, held[0].steps),
+            repeats,
         ),
         "update": timed(keep(lambda it, n: program.update(it, n)), repeats),
         "see": timed(keep(lambda it, n: program.see(it, packed(seen))), repeats),

@@ -69,7 +69,7 @@ def of_runs(spec: Spec, seeds: int) -> list[hashing.Hashing]:
     """What runs of the seeds 0, 1, ... code with."""
     program = seat.program(recipes.recipe(TASK, reward="gobi"), spec)
     # Compiled, so that nothing else of a run's beginning is worked out.
-    begin = jax.jit(lambda seed: program.start(seed).reward[0].hashing)
+    begin = jax.jit(lambda seed: program.start(seed).reward.tree[0].hashing)
     return [begin(seed) for seed in range(seeds)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +18,10 @@ from workers_here import Here
 from gobi.analysis import control_bonus, control_film, control_panel
 from gobi.analysis.panel import NEW
 from gobi.envs.dmc import Step
-from gobi.rewards.control import Reachability
+from gobi.rewards.control import Reachability, Replayed
 from gobi.training import run
 from gobi.training.control import assembly, recipes, seat, trained
+from gobi.training.control.changing import Held
 from gobi.training.control.parcel import packed
 from gobi.training.control.record import ControlRecord
 
@@ -78,7 +80,11 @@ def dreaming(program: seat.Program, one: seat.Seat) -> seat.Seat:
     if world is None:
         return one
     network = jax.tree.map(lambda weights: 4 * weights, world.network)
-    return eqx.tree_at(lambda its: program.world(its).network, one, network)
+
+    def its_network(reward: Any) -> Any:
+        return (reward[0] if isinstance(program.reward, Replayed) else reward).world.network
+
+    return dataclasses.replace(one, reward=Held.of(eqx.tree_at(its_network, one.reward.tree, network)))
 
 
 def started(recipe, seed: int, ends: bool = False) -> tuple[seat.Program, seat.Seat, Any]:
@@ -115,7 +121,7 @@ def watched(agents: trained.ControlTrained, seed: int = 7, level: int = 1):
 def after(agents: trained.ControlTrained, seed: int, played: control_film.Episode) -> seat.Seat:
     """The agent after it has collected the same episode in training, next to what it had."""
     program, one, _ = started(agents.recipe, seed, ends=True)
-    return lived_through(program, one, played.observations, played.actions, played.rewards, True)
+    return seat.whole(lived_through(program, one, played.observations, played.actions, played.rewards, True))
 
 
 # The episode

@@ -15,6 +15,7 @@ from jaxtyping import Float32, Shaped, UInt8
 from gobi.analysis import control_panel as panel
 from gobi.training import checkpoints
 from gobi.training.control import assembly, seat
+from gobi.training.control.changing import Held
 from gobi.training.control.evaluation import seeded, seeds_of
 from gobi.training.control.trained import LANES, ControlTrained
 from gobi.training.trained import known_seed
@@ -65,7 +66,7 @@ def episode(
     with assembly.worker(agents.recipe, seed=0) as worker:
         program = seat.program(agents.recipe, worker.spec)
         shapes, spec = program.shapes(), program.spec
-        learner = kept(agents, seed, "learner", shapes.learner)
+        acting = Held.of(kept(agents, seed, "learner", shapes.learner).acting)
         worker.load(seeded(worker.save(), start))
         every = math.ceil(spec.max_steps / max(most - 1, 1))
         seen, actions, rewards, step = [worker.reset()], [], [], None
@@ -75,8 +76,8 @@ def episode(
         frames = np.zeros((LANES, *spec.observation_shape), spec.observation_dtype)
         while step is None or not step.done:
             now, frames[0] = len(actions), seen[-1]
-            views, means = program.look(learner, views, frames, np.bool_(now == 0))
-            action = means[0] if greedy else program.act(learner, views[0], draws, np.int32(now))
+            views, means = program.look(acting, views, frames, np.bool_(now == 0))
+            action = means[0] if greedy else program.act(acting, views[0], draws, np.int32(now))
             actions.append(np.asarray(action))
             step = worker.step(actions[-1])
             seen.append(step.observation)

@@ -9,46 +9,61 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gobi.training.control.changing import Change
+from gobi.training.control.changing import Change, Held
 
 
-def state() -> dict[str, Any]:
-    return {"count": jnp.int32(1), "kept": (jnp.arange(3.0), jax.random.key(7)), "sum": jnp.zeros(2)}
+def parts() -> list[Held]:
+    counted = {"count": jnp.int32(1), "kept": (jnp.arange(3.0), jax.random.key(7))}
+    return [Held.of(counted), Held.of(jnp.zeros(2))]
 
 
-def stepped(state: dict[str, Any], addend: Any, *, log: list[int] | None = None) -> dict[str, Any]:
-    if log is not None:
-        log.append(1)
-    return {"count": state["count"] + 1, "kept": state["kept"], "sum": state["sum"] + addend}
+def stepped(state: list[Any], addend: Any) -> tuple[Any, Any]:
+    counted, total = state
+    return counted | {"count": counted["count"] + 1}, total + addend
 
 
 def test_the_state_is_what_the_function_makes_of_it_call_after_call():
-    change, now = Change(stepped), state()
+    change, now = Change(stepped), parts()
     for number in range(3):
         now = change(now, np.float32(number))
-    np.testing.assert_array_equal(now["sum"], [3, 3])
-    np.testing.assert_array_equal(now["kept"][0], [0, 1, 2])
-    assert int(now["count"]) == 4
+    counted, total = (part.tree for part in now)
+    np.testing.assert_array_equal(total, [3, 3])
+    np.testing.assert_array_equal(counted["kept"][0], [0, 1, 2])
+    assert int(counted["count"]) == 4
 
 
 def test_what_does_not_change_is_the_same_array_and_what_changes_is_used_up():
-    before = state()
-    after = Change(stepped)(before, np.float32(1))
-    assert after["kept"][0] is before["kept"][0]
-    assert after["kept"][1] is before["kept"][1]
-    assert before["sum"].is_deleted()
-    assert not before["kept"][0].is_deleted()
+    before, total = parts()
+    kept = before.tree["kept"]
+    after = Change(stepped)([before, total], np.float32(1))[0].tree
+    assert after["kept"][0] is kept[0]
+    assert after["kept"][1] is kept[1]
+    assert total.tree.is_deleted()
+    assert not kept[0].is_deleted()
+
+
+def test_what_is_held_beside_the_state_is_a_tree_in_the_function_and_stays_whole():
+    beside = Held.of({"addend": jnp.float32(5)})
+    change = Change(lambda state, beside: stepped(state, beside["addend"]))
+    now = change(change(parts(), beside), beside)
+    np.testing.assert_array_equal(now[1].tree, [10, 10])
+    assert not beside.leaves[0].is_deleted()
 
 
 def test_a_leaf_that_moves_to_another_place_is_not_taken_for_unchanged():
-    swap = Change(lambda pair: (pair[1], pair[0]))
-    one, other = swap((jnp.float32(1), jnp.float32(2)))
-    assert (float(one), float(other)) == (2, 1)
+    swap = Change(lambda state: ((state[0][1], state[0][0]),))
+    (pair,) = swap([Held.of((jnp.float32(1), jnp.float32(2)))])
+    assert [float(leaf) for leaf in pair.tree] == [2, 1]
 
 
 def test_the_function_is_traced_once():
     log: list[int] = []
-    change, now = Change(lambda state, addend: stepped(state, addend, log=log)), state()
+
+    def function(state: list[Any], addend: Any) -> tuple[Any, Any]:
+        log.append(1)
+        return stepped(state, addend)
+
+    change, now = Change(function), parts()
     for _ in range(3):
         now = change(now, np.float32(1))
     assert len(log) == 1
@@ -56,4 +71,4 @@ def test_the_function_is_traced_once():
 
 def test_a_function_that_loses_a_part_of_the_state_is_refused():
     with pytest.raises(AssertionError, match="other leaves"):
-        Change(lambda state: {"count": state["count"]})(state())
+        Change(lambda state: state[:1])(parts())

@@ -19,6 +19,7 @@ from gobi.errors import GobiError
 from gobi.training import checkpoints, metrics, run
 from gobi.training.control import assembly, evaluation, loop, recipes, seat
 from gobi.training.control import trained as control_trained
+from gobi.training.control.changing import Held
 from gobi.training.control.evaluation import Evaluator, seeds_of
 from gobi.training.control.parcel import packed
 from gobi.training.control.recipe import ControlRecipe
@@ -233,13 +234,14 @@ def test_an_evaluation_does_not_depend_on_how_many_play_it(plan, whole, monkeypa
     monkeypatch.setattr(evaluation, "cores", lambda: cores)
     agents = control_trained.load(whole.path, (4,))
     program = seat.program(plan.recipe, assembly.worker(plan.recipe, 0).spec)
-    learner = checkpoints.load(agents.source, program.shapes().learner, within="['seats'][1].learner")
+    learner: Any = checkpoints.load(agents.source, program.shapes().learner, within="['seats'][1].learner")
+    acting = Held.of(learner.acting)
     evaluator = Evaluator(plan.recipe, program, 2)
-    played = evaluator.play(learner, seeds_of(4, 3, 2))
+    played = evaluator.play(acting, seeds_of(4, 3, 2))
     assert len(evaluator.workers) == cores
     columns = metrics.read(whole.metrics)
     assert np.float32(played.returns.mean()) == np.float32(columns["return"][-1])
-    other = evaluator.play(learner, seeds_of(4, 2, 2))
+    other = evaluator.play(acting, seeds_of(4, 2, 2))
     assert not np.array_equal(other.returns, played.returns)
-    again = evaluator.play(learner, seeds_of(4, 3, 2))
+    again = evaluator.play(acting, seeds_of(4, 3, 2))
     np.testing.assert_array_equal(again.returns, played.returns)

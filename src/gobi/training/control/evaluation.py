@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from gobi.agents.rad import Learner
 from gobi.envs.dmc import Worker
 from gobi.training.control import assembly
+from gobi.training.control.changing import Held
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.control.seat import Program
 
@@ -43,11 +43,11 @@ class Evaluator:
         self.workers: list[Worker] = []
         self.unplayed: dict[str, np.ndarray] = {}
 
-    def play(self, learner: Learner, seeds: Sequence[int]) -> Played:
+    def play(self, acting: Held, seeds: Sequence[int]) -> Played:
         """An episode of each seed."""
         self._start(min(len(seeds), self.lanes, cores()))
         played = [
-            self._round(learner, seeds[first : first + len(self.workers)])
+            self._round(acting, seeds[first : first + len(self.workers)])
             for first in range(0, len(seeds), len(self.workers))
         ]
         return Played(*(np.concatenate(parts) for parts in zip(*played, strict=True)))
@@ -64,7 +64,7 @@ class Evaluator:
         if not self.unplayed:
             self.unplayed = self.workers[0].save()
 
-    def _round(self, learner: Learner, seeds: Sequence[int]) -> Played:
+    def _round(self, acting: Held, seeds: Sequence[int]) -> Played:
         """One episode in each of the first so many workers, in lockstep; who is done waits for the others."""
         spec, workers = self.program.spec, self.workers[: len(seeds)]
         frames = np.zeros((self.lanes, *spec.observation_shape), spec.observation_dtype)
@@ -76,7 +76,7 @@ class Evaluator:
         returns, lengths = np.zeros(len(seeds)), np.zeros(len(seeds), np.int64)
         playing, first = list(range(len(seeds))), True
         while playing:
-            views, actions = self.program.look(learner, views, frames, np.bool_(first))
+            views, actions = self.program.look(acting, views, frames, np.bool_(first))
             chosen, first = np.asarray(actions), False
             for lane in playing:
                 workers[lane].send(chosen[lane])

@@ -191,7 +191,10 @@ class _Run:
         """The next action of every seed, perhaps one that the device is still working out."""
         step, size = self.record.steps, self.program.spec.action_size
         if step >= self.recipe.random_steps:
-            return [self.program.act(one.learner, one.view, one.key, one.steps) for one in self.seats]
+            return [
+                self.program.act(self.program.acting(one.learner), one.view, one.key, one.steps)
+                for one in self.seats
+            ]
         draws = [np.random.default_rng([seed, step]) for seed in self.seeds]
         return [draw.uniform(-1, 1, size).astype(np.float32) for draw in draws]
 
@@ -214,7 +217,9 @@ class _Run:
         assert self.evaluator is not None
         number = -(-self.record.steps // self.recipe.steps_per_row)
         return [
-            self.evaluator.play(one.learner, seeds_of(seed, number, self.recipe.evaluation_episodes))
+            self.evaluator.play(
+                self.program.acting(one.learner), seeds_of(seed, number, self.recipe.evaluation_episodes)
+            )
             for one, seed in zip(self.seats, self.seeds, strict=True)
         ]
 

@@ -23,7 +23,7 @@ def draw(folder: Path, program: Program, seat: Seat, frames: int) -> Path:
     assert program.lessons is not None
     key = jax.random.fold_in(jax.random.fold_in(seat.key, DRAWING), frames)
     drawing, looking = jax.random.split(key)
-    sequences = seat.replay.sequences(drawing, 1, program.lessons.length)
+    sequences = seat.replay.tree.sequences(drawing, 1, program.lessons.length)
     path = folder / f"{frames:012d}.png"
     with disk_errors(str(path)):
         picture(path, model, world, sequences.frames[0], sequences.actions[0], looking)

@@ -14,7 +14,7 @@ import numpy as np
 
 from gobi.training import card, checkpoints
 from gobi.training.control.replay_files import Piece, ReplayFiles
-from gobi.training.control.seat import Program, Seat
+from gobi.training.control.seat import Program, Seat, held, whole
 from gobi.training.folder import Folder, Plan
 from gobi.training.record import Record
 from gobi.training.trainer import NotFinite, Row
@@ -93,14 +93,14 @@ class ControlRecord(Record):
         seat, seats = _without_frames(program.shapes()), len(self.plan.seeds)
         tree = checkpoints.load(self.checkpoint, {"seats": [seat] * seats, "environments": [like] * seats})
         shape, dtype = program.spec.observation_shape, program.spec.observation_dtype
-        whole = []
+        found = []
         for place, files in enumerate(self._files(program)):
             seat = tree["seats"][place]
             frames = files.read(shape, dtype, int(seat.replay.written), self._advice(place))
-            whole.append(_with_frames(seat, jnp.asarray(frames)))
+            found.append(held(_with_frames(seat, jnp.asarray(frames))))
         # Only now: if anything is damaged, a later checkpoint is what can be gone on from.
         checkpoints.forget_after(self.folder.checkpoints, self.frames)
-        return whole, tree["environments"]
+        return found, tree["environments"]
 
     def check(self, told: Iterable[dict[str, float]]) -> None:
         """Refuses to go on with what is not a number, and names what can be gone back to."""
@@ -120,7 +120,7 @@ class ControlRecord(Record):
 
     def save(self, seats: Sequence[Seat], environments: Sequence[Saved], finished: bool) -> None:
         """Writes the new frames, then a checkpoint that names them, and removes what none needs any more."""
-        pieces = []
+        pieces, seats = [], [whole(seat) for seat in seats]
         for seat, files in zip(seats, self.files, strict=True):
             pieces.append(files.write(seat.replay.frames, int(seat.replay.written)))
         facts = {
@@ -170,7 +170,7 @@ class ControlRecord(Record):
             "network": recipe.network,
             "world": "rssm" if recipe.imagines else "none",
             "world_size": recipe.world_size if recipe.imagines else "",
-            "policy_parameters": card.parameters(first.learner.actor),
+            "policy_parameters": card.parameters(first.learner.tree.actor),
             "world_parameters": card.parameters(world.network) if world is not None else 0,
             "precision": recipe.precision,
             "seeds": self.plan.seeds,

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Key
 
-from gobi.agents.rad import Acting, Batch, Learner, Replay, empty
+from gobi.agents.rad import Batch, Learner, Replay, empty
 from gobi.rewards.control import Reachability, Replayed
 from gobi.training.control import assembly, parcel
-from gobi.training.control.changing import Change
+from gobi.training.control.changing import Change, Held
 from gobi.training.control.parcel import Parcel
 from gobi.training.control.recipe import ControlRecipe
 from gobi.types import Spec, Transition
@@ -32,6 +32,9 @@ COLUMN_OF = {"critic_loss": "value_loss", "actor_loss": "policy_loss", "policy_e
 
 LAST = ("coefficient", "temperature")
 """Of these an interval keeps the last value, of the others the mean."""
+
+HELD = ("learner", "reward", "replay", "told")
+"""The parts of a seat that are held as their leaves."""
 
 Told = Float32[Array, "metrics 2"]
 """Sums of metrics since the last row, and over how many values."""
@@ -55,7 +58,7 @@ def knobs(recipe: ControlRecipe) -> Knobs:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Seat:
-    """What one seed has on the device.
+    """What one seed has on the device. While it is trained its larger parts are `Held`; see `whole`.
 
     learner:  actor, critics, temperature and their optimisers.
     reward:   the intrinsic reward's state.
@@ -92,16 +95,17 @@ class Program:
         self._seen = jax.jit(self._see)
         self._first_seen = jax.jit(self._shown)
         self._collected = Change(self._collect)
-        self._begun = Change(Replay.begin)
+        self._begun = Change(self._begin)
         self._taught = Change(self._teach)
         self._init = jax.jit(self._start)
+        self._acting: Held | None = None
 
     def start(self, seed: int) -> Seat:
         """Before the first step."""
-        return self._init(jax.random.key(seed))
+        return held(self._init(jax.random.key(seed)))
 
     def shapes(self) -> Seat:
-        """The structure of a seat."""
+        """The structure of a whole seat."""
         return jax.eval_shape(self._start, _some_key())
 
     @functools.cached_property
@@ -119,7 +123,8 @@ class Program:
 
     def told(self, seat: Seat) -> dict[str, float]:
         """Metrics since the last row: means, where there was at least one value; of some the last value."""
-        sums = np.asarray(seat.told)
+        (told,) = seat.told.leaves
+        sums = np.asarray(told)
         return {
             name: float(total / count)
             for name, (total, count) in zip(self.metrics, sums, strict=True)
@@ -130,15 +135,23 @@ class Program:
         """The state of a seat's world model; None where the reward has none."""
         if self.model is None:
             return None
-        return (seat.reward[0] if isinstance(self.reward, Replayed) else seat.reward).world
+        reward = seat.reward.tree
+        return (reward[0] if isinstance(self.reward, Replayed) else reward).world
 
-    def act(self, learner: Learner, view: Any, key: Any, step: Any) -> Float32[Array, " size"]:
+    def acting(self, learner: Held) -> Held:
+        """The part of a learner that acts."""
+        if self._acting is None:
+            numbers = jax.tree.unflatten(learner.structure, range(len(learner.leaves)))
+            self._acting = Held.of(numbers.acting)
+        return Held([learner.leaves[at] for at in self._acting.leaves], self._acting.structure)
+
+    def act(self, acting: Held, view: Any, key: Any, step: Any) -> Float32[Array, " size"]:
         """What to do at the step of this number, drawn from the policy."""
-        return self._acted(learner.acting, view, key, step)
+        return self._acted(acting, view, key, step)
 
-    def look(self, learner: Learner, views: Any, frames: Any, first: Any) -> tuple[Any, Any]:
+    def look(self, acting: Held, views: Any, frames: Any, first: Any) -> tuple[Any, Any]:
         """What several agents with the same weights see now, and the mean action there; uses `views` up."""
-        return self._looked(learner.acting, views, frames, first)
+        return self._looked(acting, views, frames, first)
 
     def see(self, seat: Seat, reached: Parcel) -> Seat:
         """A step led there; the agent can act upon it before the rest is done."""
@@ -151,28 +164,29 @@ class Program:
 
     def begin(self, seat: Seat, observation: np.ndarray) -> Seat:
         """An episode begins, in the replay."""
-        return dataclasses.replace(seat, replay=self._begun(seat.replay, observation))
+        (replay,) = self._begun([seat.replay], observation)
+        return dataclasses.replace(seat, replay=replay)
 
     def update(self, seat: Seat, update: int) -> Seat:
         """The gradient step of this number."""
         learner, reward, told = self._updated[self.agent.is_full(update)](
-            (seat.learner, seat.reward, seat.told), seat.replay, seat.key, seat.steps, self.knobs
+            [seat.learner, seat.reward, seat.told], seat.replay, seat.key, seat.steps, self.knobs
         )
         return dataclasses.replace(seat, learner=learner, reward=reward, told=told)
 
     def collect(self, seat: Seat, view: Any, action: Any, reached: Parcel) -> Seat:
         """A step was made, from what was seen in `view`."""
-        reward, replay = self._collected((seat.reward, seat.replay), view, action, reached)
+        reward, replay = self._collected([seat.reward, seat.replay], view, action, reached)
         return dataclasses.replace(seat, reward=reward, replay=replay)
 
     def teach(self, seat: Seat, lesson: int) -> Seat:
         """One lesson of the world model, by its number."""
-        reward, told = self._taught((seat.reward, seat.told), seat.replay, seat.key, np.int32(lesson))
+        reward, told = self._taught([seat.reward, seat.told], seat.replay, seat.key, np.int32(lesson))
         return dataclasses.replace(seat, reward=reward, told=told)
 
     def afresh(self, seat: Seat) -> Seat:
         """The same with no metrics told."""
-        return dataclasses.replace(seat, told=jnp.zeros_like(seat.told))
+        return dataclasses.replace(seat, told=Held.of(jnp.zeros((len(self.metrics), 2))))
 
     def _start(self, key: Key[Array, ""]) -> Seat:
         learner_key, reward_key, key = jax.random.split(key, 3)
@@ -185,22 +199,22 @@ class Program:
         learner = self.agent.init(learner_key, self.spec)
         return learner, self.reward.init(reward_key, self.spec, 1), empty(self.slots, self.spec)
 
-    def _act(self, learner: Acting, view: Any, key: Any, step: Any) -> Float32[Array, " size"]:
-        return self.agent.act(learner, _draw(key, ACTING, step), view, explore=True)
+    def _act(self, acting: Held, view: Any, key: Any, step: Any) -> Float32[Array, " size"]:
+        return self.agent.act(acting.tree, _draw(key, ACTING, step), view, explore=True)
 
-    def _look(self, learner: Acting, views: Any, frames: Any, first: Any) -> tuple[Any, Any]:
+    def _look(self, acting: Held, views: Any, frames: Any, first: Any) -> tuple[Any, Any]:
         if views.ndim == frames.ndim:
             views = frames
         else:
             shown = jax.vmap(self._shown)(frames)
             moved = jnp.concatenate([views[:, 1:], frames[:, None]], axis=1)
             views = jnp.where(first, shown, moved)
-        return views, self.agent.act(learner, jax.random.key(0), views, explore=False)
+        return views, self.agent.act(acting.tree, jax.random.key(0), views, explore=False)
 
     def _update(
         self,
         full: bool,
-        state: tuple[Learner, Any, Told],
+        state: list[Any],
         replay: Replay,
         key: Any,
         step: Any,
@@ -230,9 +244,11 @@ class Program:
         losses = {COLUMN_OF.get(name, name): value for name, value in losses.items()}
         return learner, reward, metrics | logged | losses
 
-    def _collect(
-        self, state: tuple[Any, Replay], view: Any, action: Any, reached: Parcel
-    ) -> tuple[Any, Replay]:
+    def _begin(self, state: list[Replay], observation: Any) -> tuple[Replay]:
+        (replay,) = state
+        return (replay.begin(observation),)
+
+    def _collect(self, state: list[Any], view: Any, action: Any, reached: Parcel) -> tuple[Any, Replay]:
         reward, replay = state
         observation = parcel.observation(reached, self.spec)
         earned, terminated, truncated = parcel.earned(reached)
@@ -253,7 +269,7 @@ class Program:
         stacked = view.ndim > observation.ndim
         return jnp.concatenate([view[1:], observation[None]]) if stacked else observation, steps + 1
 
-    def _teach(self, state: tuple[Any, Told], replay: Replay, key: Any, lesson: Any) -> tuple[Any, Told]:
+    def _teach(self, state: list[Any], replay: Replay, key: Any, lesson: Any) -> tuple[Any, Told]:
         reward, told = state
         reward, metrics = self._lesson(reward, replay, _draw(key, LEARNING, lesson))
         return reward, self._added(told, metrics)
@@ -283,6 +299,16 @@ class Program:
 def program(recipe: ControlRecipe, spec: Spec) -> Program:
     """The program of a recipe; one that was compiled in this process is found again."""
     return Program(recipe, spec)
+
+
+def held(seat: Seat) -> Seat:
+    """A whole seat, ready to be trained."""
+    return dataclasses.replace(seat, **{name: Held.of(getattr(seat, name)) for name in HELD})
+
+
+def whole(seat: Seat) -> Seat:
+    """A seat whose parts are trees, as they are kept and looked at."""
+    return dataclasses.replace(seat, **{name: getattr(seat, name).tree for name in HELD})
 
 
 def _only_last(name: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from gobi.training import checkpoints
 from gobi.training.control import assembly, seat
+from gobi.training.control.changing import Held
 from gobi.training.control.evaluation import Evaluator, Played, seeds_of
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.trained import Kept
@@ -48,7 +49,7 @@ def play(
         for number, place in enumerate(agents.places):
             learner: Any = checkpoints.load(agents.source, shape, within=f"['seats'][{place}].learner")
             progress(number * episodes, len(agents.places) * episodes)
-            played.append(evaluator.play(learner, seeds))
+            played.append(evaluator.play(Held.of(learner.acting), seeds))
     finally:
         evaluator.close()
     return played
