@@ -16,9 +16,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import install_import_hook
 
-from gobi import cli
-from gobi.envs.minigrid import State, cells, make, numbered_levels
+SOURCE = Path(__file__).parents[1] / "src"
+PLAIN = ("gobi.envs.minigrid.solver", "gobi.envs.minigrid.oracle", "gobi.errors")
+"""Host code of many small calls: a check takes ten times as long as what it checks."""
+
+
+def checked_modules() -> list[str]:
+    """All others. A package's own name would mean everything in it."""
+    paths = (path.relative_to(SOURCE).with_suffix("") for path in SOURCE.rglob("*.py"))
+    names = (".".join(path.parts) for path in paths if path.name != "__init__")
+    return [name for name in names if not name.startswith(PLAIN)]
+
+
+# Shapes and dtypes are checked as the code runs. Heeded only before the first import.
+install_import_hook(checked_modules(), "beartype.beartype")
+
+from gobi import cli  # noqa: E402
+from gobi.envs.minigrid import State, cells, make, numbered_levels  # noqa: E402
 
 # Tests compile much and compute little. Heeded only before the first computation.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0".strip()
