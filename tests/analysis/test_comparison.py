@@ -12,7 +12,7 @@ import pytest
 from compared_runs import N7, S3, cut, make_run
 
 from gobi.analysis import statistics
-from gobi.analysis.comparison import ALL, SHARED, compare, notes
+from gobi.analysis.comparison import ALL, SHARED, compare, frames_of, notes
 from gobi.errors import GobiError
 
 
@@ -168,7 +168,17 @@ def test_areas_are_over_the_frames_that_all_have_and_it_is_said_which(tmp_path):
     assert (area.frames, found.row(N7, "gobi", "final").frames) == (2e6, 8e6)
     told = notes(found)
     assert any("areas are over the first 2.00M frames, where 'count' ends" in note for note in told)
-    assert "MultiRoom-N7-S8-v0: not finished: b (stopped at 2.00M of 8.00M)." in told
+    assert "MultiRoom-N7-S8-v0: not finished: b (2.00M of 8.00M)." in told
+
+
+def test_the_frames_told_of_a_method_are_those_its_numbers_are_at(tmp_path):
+    task = "dmc/pendulum_swingup"
+    short = make_run(tmp_path / "a", task=task, reward="re3", world="none", seeds=(0,), frames=2e5)
+    cut(make_run(tmp_path / "b", task=task, reward="re3", world="none", seeds=(1,), frames=5e5), 4e5)
+    (group,) = (found := compare([tmp_path])).groups
+    assert found.row(task, "re3", "final").frames == 2e5
+    assert frames_of(group) == "200k (not finished: 400k of 500k)"
+    assert frames_of(compare([short]).groups[0]) == "200k"
 
 
 def test_two_methods_are_compared_over_the_frames_of_both_whatever_a_third_has(tmp_path):
@@ -223,6 +233,17 @@ def test_all_tasks_are_summed_up_as_shares_of_what_can_be_reached_over_seeds_and
     assert (row.low, row.high) == pytest.approx(expected)
     assert found.row(SHARED, "count", "improvement_area", "gobi").value == 0.0
     assert found.row(SHARED, "count", "separation_by_chance", "gobi").value == pytest.approx(1 / 70**2)
+
+
+def test_methods_are_summed_up_over_the_frames_that_all_have_so_that_the_longer_is_not_the_better(tmp_path):
+    for task in (N7, S3):
+        make_run(tmp_path / "a" / task, task=task, plateau=0.68)
+        cut(make_run(tmp_path / "b" / task, task=task, plateau=0.68, reward="count"), 3e6)
+    found = compare([tmp_path])
+    for name in ("final_iqm", "area_iqm", "solved", "success", "seconds"):
+        ours, theirs = (found.row(ALL, method, name) for method in ("gobi", "count"))
+        assert (ours.value, ours.low, ours.high) == (theirs.value, theirs.low, theirs.high), name
+    assert found.row(N7, "gobi", "solved").value == 1.0
 
 
 def test_methods_are_summed_up_over_the_tasks_that_all_of_them_have(tmp_path):

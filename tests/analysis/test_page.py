@@ -215,14 +215,14 @@ def test_the_letter_of_a_line_that_ends_early_stands_where_it_ends():
     assert 'x="376.0" y="54.0"' in late
 
 
-def test_a_method_that_was_stopped_is_marked_and_pairs_tell_their_frames(tmp_path):
+def test_a_method_that_is_not_finished_is_marked_and_pairs_tell_their_frames(tmp_path):
     make_run(tmp_path / "a")
     make_run(tmp_path / "b", reward="r3")
     cut(make_run(tmp_path / "c", reward="count"), 2e6)
     text = page.html(compare([tmp_path]))
     shown = re.findall(r'data-label="(frames|over frames)"><span>([^<]*)<', text)
     assert [words for label, words in shown if label == "frames"] == [
-        "8.00M", "8.00M", "stopped at 2.00M of 8.00M",
+        "8.00M", "8.00M", "2.00M (not finished: 2.00M of 8.00M)",
     ]  # fmt: skip
     assert [words for label, words in shown if label == "over frames"] == ["8.00M", "2.00M", "2.00M"]
     assert "Areas: over the first 2.00M frames, which all methods have." in text

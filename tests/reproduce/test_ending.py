@@ -44,17 +44,24 @@ def test_the_table_has_a_line_for_each_arm_with_its_first_and_last_seed(ablated)
     assert float(rows[0]["area"].split()[0]) > float(rows[1]["area"].split()[0])
 
 
-def test_an_arm_that_was_stopped_is_marked_and_cuts_none_of_the_others_short(ablated):
+def test_an_arm_that_is_not_finished_is_marked_and_cuts_none_of_the_others_short(ablated):
     _, _, before = written("ablation", ablated)
     cut(make_arm(ablated / "r3", "ablation", "r3", task=N7, solved_at=FAST, plateau=0.65), 2e6)
     _, _, rows = written("ablation", ablated)
-    assert [row["frames"] for row in rows] == ["8.00M", "8.00M", "stopped at 2.00M of 8.00M"]
+    assert [row["frames"] for row in rows] == ["8.00M", "8.00M", "2.00M (not finished: 2.00M of 8.00M)"]
     assert [row["solved"] for row in rows] == ["4 of 4", "4 of 4", "1 of 4"]
     for row, alone in zip(rows, before, strict=False):
         assert {row[name] == alone[name] for name in ("frames to it", "return at the end")} == {True}
     # Only areas are set beside each other: over what all have, and it is said.
     assert {row["area over"] for row in rows} == {"2.00M"}
     assert rows[0]["area"] == rows[2]["area"] != before[0]["area"]
+
+
+def test_a_seed_that_is_not_finished_hides_nothing_that_the_others_solved(ablated):
+    cut(make_arm(ablated / "more", "ablation", "r2", task=N7, seeds=(4,), solved_at=SLOW[:1]), 2e6)
+    _, _, rows = written("ablation", ablated)
+    assert rows[1]["frames"] == "2.00M (not finished: 2.00M of 8.00M)"
+    assert (rows[1]["solved"], rows[1]["frames to it"]) == ("4 of 5", "5.8 to 7.2M")
 
 
 def drawn(monkeypatch, place, study):
@@ -73,7 +80,7 @@ def test_each_curve_goes_to_its_own_end_with_a_cross_where_it_was_stopped(ablate
     assert {float(line.get_xdata()[-1]) for line in axis.lines if len(line.get_xdata()) > 2} == {8.0, 2.0}
     (cross,) = [line for line in axis.lines if line.get_marker() == "x"]
     assert cross.get_xdata().tolist() == [2.0]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["gobi", "r2", "stopped early"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["gobi", "r2", "not finished"]
 
 
 def test_the_title_of_a_panel_stays_inside_the_picture(tmp_path, monkeypatch):

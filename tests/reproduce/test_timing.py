@@ -93,7 +93,7 @@ def test_without_any_it_is_two_cores_that_tell_and_where_nothing_was_measured_no
     tmp_path, monkeypatch
 ):
     pack = on_control(tmp_path / "new", observations="state")
-    assert guess(tmp_path, pack) == pytest.approx(2 * FRAMES / timing.CONTROL["cpu", "state"])
+    assert guess(tmp_path, pack) == pytest.approx(2 * FRAMES / timing.CONTROL["cpu", "state", "float32"])
     monkeypatch.setattr(jax, "default_backend", lambda: "abacus")
     assert timing.seconds([pack], []) is None
     assert timing.source([pack], []).startswith("nothing like it has been trained on this device")

@@ -153,18 +153,18 @@ def test_a_run_that_was_cut_short_has_not_failed(compared):
     assert verdicts.all_solve(found, B).outcome == "undecided"
 
 
-def test_seeds_that_were_stopped_early_are_not_counted_among_those_that_failed(tmp_path):
+def test_seeds_that_are_not_finished_are_not_counted_among_those_that_failed(tmp_path):
     arm = {"study": "minigrid", "name": "noveld", "plateau": 0.65}
     make_arm(tmp_path / "a", **arm, task=N7, solved_at=NEVER)
     make_arm(tmp_path / "b", **arm, task=S3, solved_at=(2e6, *NEVER[1:]), card={"finished": None})
     evidence = Evidence(gather([tmp_path]))
     parts = [evidence.compared(task, B) for task in (N7, S3)]
     # The one that got there before its run was stopped did get there.
-    told = "noveld gets there in 1 of 5 seeds, 3 more were stopped early (MultiRoom-N7-S8, KeyCorridorS3R3)"
+    told = "noveld gets there in 1 of 5 seeds, 3 more are not finished (MultiRoom-N7-S8, KeyCorridorS3R3)"
     assert verdicts.mostly_fail(parts, B) == Verdict("undecided", told)
     cut(tmp_path / "b", 1e6)
     nothing = Evidence(gather([tmp_path])).compared(S3, B)
-    told = "noveld has not got there yet, 4 seeds were stopped early (KeyCorridorS3R3; 1 more not run)"
+    told = "noveld has not got there yet, 4 seeds are not finished (KeyCorridorS3R3; 1 more not run)"
     assert verdicts.mostly_fail([nothing], B, left=1, seeds=4) == Verdict("undecided", told)
 
 
@@ -173,7 +173,37 @@ def test_a_seed_that_had_its_time_is_judged_by_all_of_it_beside_one_that_was_sto
     cut(make_arm(tmp_path / "b", "minigrid", "noveld", task=N7, seeds=(4, 5), solved_at=SLOW), 2e6)
     found = Evidence(gather([tmp_path])).compared(N7, B)
     told = verdicts.mostly_fail([found], B).because
-    assert told == "noveld gets there in 4 of 4 seeds, 2 more were stopped early (MultiRoom-N7-S8)"
+    assert told == "noveld gets there in 4 of 4 seeds, 2 more are not finished (MultiRoom-N7-S8)"
+
+
+@pytest.fixture
+def stopped_beside(tmp_path):
+    """One arm: three seeds that get there at 3.4 million frames, and a fourth that had two million in all."""
+    times = (3.4e6,) * 3
+    make_arm(tmp_path / "a", "minigrid", "gobi", task=N7, seeds=(0, 1, 2), solved_at=times, plateau=0.65)
+    cut(make_arm(tmp_path / "b", "minigrid", "gobi", task=N7, seeds=(3,), solved_at=times[:1]), 2e6)
+    return tmp_path
+
+
+def test_a_setting_that_works_is_not_hidden_by_a_run_that_is_not_finished(stopped_beside):
+    found = Evidence(gather([stopped_beside])).compared(N7, A)
+    told = "gobi: 3 of 3 seeds get there, 1 more is not finished (MultiRoom-N7-S8)"
+    assert verdicts.none_works("s", {A: found}, 1) == Verdict(
+        "not held", f"the best of the 1 cells of s that were run, of 1, is {told}"
+    )
+
+
+def test_a_search_of_which_nothing_is_finished_has_not_failed(tmp_path):
+    cut(make_arm(tmp_path / "a", "minigrid", "gobi", task=N7, solved_at=NEVER), 2e6)
+    verdict = verdicts.none_works("s", {A: Evidence(gather([tmp_path])).compared(N7, A)}, 1)
+    assert verdict.outcome == "undecided"
+    assert "is gobi: none has got there yet, 4 seeds are not finished (" in verdict.because
+
+
+def test_seeds_that_solve_it_are_counted_beside_one_that_is_not_finished(stopped_beside):
+    verdict = verdicts.all_solve(Evidence(gather([stopped_beside])).compared(N7, A), A)
+    assert verdict.outcome == "undecided"
+    assert "gobi in 3 of 4 seeds by 8.00M (at 3.4M), 1 not finished (" in verdict.because
 
 
 def test_a_run_that_was_stopped_is_set_against_another_over_the_frames_of_both(tmp_path):

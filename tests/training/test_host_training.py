@@ -202,6 +202,20 @@ def test_penalties_and_episodes_without_a_reward_are_not_taken_for_rewarded_ones
     assert words in said[0]
 
 
+def test_a_bonus_is_paid_once_for_all_frames_of_an_action(tmp_path):
+    said: list[str] = []
+
+    class Heard(Listener):
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    row = {"bonus": 0.01, "bonus_share": 0.1, "coefficient": 0.01, "return": 0.5, "episodes": 97.0}
+    for repeat in (1, 4):
+        arrays = {name: np.array([value]) for name, value in {**row, "length": 200.0 * repeat}.items()}
+        Advising(Heard(), run.Folder(tmp_path), repeat=repeat).row(100_000, 200_000, arrays, 1.0)
+    assert said[0] == said[1]
+
+
 def test_a_diary_tells_gains_from_what_steps_cost():
     diary, over = Diary(), np.array([False, True])
     diary.begin(1)

@@ -184,7 +184,7 @@ def _notes_on(name: str, task: Task, comparison: Comparison) -> list[str]:
             f"{bare(name)}: runs were planned for different lengths ({texts} frames), so at the same frame "
             "their learning rates may differ."
         )
-    going = [f"{run.name} ({text})" for run in comparison.runs(name) if (text := stopped([run]))]
+    going = [f"{run.name} ({text})" for run in comparison.runs(name) if (text := unfinished([run]))]
     if going:
         found.append(f"{bare(name)}: not finished: {', '.join(going)}.")
     if comparison.metric == "return" and task.threshold is None:
@@ -201,17 +201,18 @@ def millions(frames: float | int) -> str:
 
 
 def frames_of(group: Group) -> str:
-    """The frames that all of its seeds have; of runs that have not come to their end, how far that is."""
-    return stopped(group.runs) or millions(group.end)
+    """The frames that all of its seeds have, and how far runs are that have not come to their end."""
+    going = unfinished(group.runs)
+    return f"{millions(group.end)}{f' (not finished: {going})' if going else ''}"
 
 
-def stopped(runs: Sequence[Run]) -> str:
+def unfinished(runs: Sequence[Run]) -> str:
     """How far the first of the runs is that has not come to its end, of how much; empty if all have."""
     going = [run for run in runs if not run.card.get("finished")]
     if not going:
         return ""
     first = min(going, key=lambda run: run.end)
-    return f"stopped at {millions(first.end)}{f' of {millions(first.planned)}' if first.planned else ''}"
+    return f"{millions(first.end)}{f' of {millions(first.planned)}' if first.planned else ''}"
 
 
 def task_of(groups: Sequence[Group], metric: str, threshold: float | None = None) -> Task:

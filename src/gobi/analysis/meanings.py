@@ -40,8 +40,9 @@ EXPLAINED = {
         "fewer it is too narrow more often than 1 time in 20."
     ),
     "At the end": (
-        "The metric where the method ends: after the frames that all of its seeds have. Return and success "
-        "are means over a seed's last 100 episodes, on control tasks over those of its last evaluation."
+        "The metric where the method ends: after the frames that all of its seeds have; over all tasks, "
+        "after those that all methods of a task have. Return and success are means over a seed's last 100 "
+        "episodes, on control tasks over those of its last evaluation."
     ),
     "IQM": (
         "The interquartile mean: of the middle half of all seeds (and tasks). One odd seed moves it less "

@@ -167,6 +167,7 @@ def _over_all(comparison: Comparison) -> list[str]:
         return []
     names = ", ".join(map(bare, comparison.common))
     about = f"Interquartile means (IQM) over the seeds and tasks ({names}){_scores(comparison)}"
+    about += " All numbers are over the frames that all methods of a task have."
     wanted = ("final_iqm", "area_iqm", "solved", "success", "seconds")
     return [
         f'<h2 id="all">All tasks</h2><p class="quiet">{escape(about)}</p>',
@@ -189,7 +190,7 @@ def _task(comparison: Comparison, task: str) -> list[str]:
 
 
 def _lengths(comparison: Comparison, task: str) -> dict[Method, str]:
-    """The frames of each method on a task; of one that has not come to its end, how far that is."""
+    """The frames of each method on a task, and how far runs are that have not come to their end."""
     return {one.method: frames_of(one) for one in comparison.groups if one.task == task}
 
 

@@ -105,7 +105,11 @@ class Scored:
 
     def until(self, end: float) -> Scored:
         """The same runs as if they had been stopped there."""
-        return Scored(self.group, self.task, self.seed, end)
+        return self if end == self.end else Scored(self.group, self.task, self.seed, end)
+
+    def to_the_last(self) -> Scored:
+        """The same runs, each seed to its own end: one that ends before the others shortens none of them."""
+        return self.until(max(float(curve.frames[-1]) for curve in self.group.curves))
 
     def after(self, frames: float | int) -> Seeds:
         """The metric of each seed after so many frames."""
@@ -200,11 +204,14 @@ class Scored:
 
 
 def summed_up(name: str, method: Method, chosen: Sequence[Scored], normalised: bool) -> list[Row]:
-    """The rows of one method over several tasks.
+    """The rows of one method over several tasks, all over the frames that all methods of a task have.
+
+    They rank methods: one that went on for longer is not better for it.
 
     name:        of all these tasks together.
     normalised:  scores are shares of the best return known of their task.
     """
+    chosen = [one.until(one.task.horizon) for one in chosen]
     seeds, rows = sum(len(one.final) for one in chosen), []
 
     def add(statistic: str, value: float, interval: Interval | None = None) -> None:

@@ -17,9 +17,12 @@ FRAMES = 100_000
 class Advising(Listener):
     """Hands on what a run tells, and adds a line of advice after its first 100,000 frames."""
 
-    def __init__(self, inner: Listener, folder: Folder, reward: str = ""):
-        """A run that is taken up again after them has had its advice."""
-        self.inner, self.reward = inner, reward
+    def __init__(self, inner: Listener, folder: Folder, reward: str = "", repeat: int = 1):
+        """A run that is taken up again after them has had its advice.
+
+        repeat:  frames that an action lasts: a bonus is paid once for all of them.
+        """
+        self.inner, self.reward, self.repeat = inner, reward, repeat
         self.begun = max((int(path.name) for path in checkpoints.available(folder.checkpoints)), default=0)
         self.at_first: float | None = None
 
@@ -37,7 +40,8 @@ class Advising(Listener):
         if self.begun < FRAMES <= frames:
             self.begun = frames
             if np.any(row.get("bonus_share", 0) > 0):
-                sizes, coefficient = _sizes(row, self.at_first), _mean(row, "coefficient")
+                sizes = _sizes(row, self.at_first, self.repeat)
+                coefficient = _mean(row, "coefficient")
                 self.say(f"advice: {advice(sizes, coefficient, frames, self.reward)}")
 
     def say(self, text: str) -> None:
@@ -45,7 +49,7 @@ class Advising(Listener):
         self.inner.say(text)
 
 
-def _sizes(row: Row, at_first: float) -> Sizes:
+def _sizes(row: Row, at_first: float, repeat: int) -> Sizes:
     """The last episodes, by what a row tells of them: of all seeds together, at most a hundred."""
     episodes = min(int(_mean(row, "episodes")), KEPT)
     # Where no step costs anything, as on grids, a return is a gain, and only who solves the task has one.
@@ -53,11 +57,12 @@ def _sizes(row: Row, at_first: float) -> Sizes:
     share = next((_mean(row, name) for name in ("rewarded", "success") if _told(row, name)), 1.0)
     # What was earned, some episode has earned; of how many seeds it is one, their mean share tells.
     rewarded = max(1, round(share * episodes)) if gain else 0
+    steps = _mean(row, "length") / repeat
     return Sizes(
         bonus=np.zeros(1),
         earned=np.zeros(1),
         episodes=episodes,
-        bonuses=abs(_mean(row, "bonus") * _mean(row, "coefficient")) * _mean(row, "length") * episodes,
+        bonuses=abs(_mean(row, "bonus") * _mean(row, "coefficient")) * steps * episodes,
         rewarded=rewarded,
         returns=gain / share * rewarded if share else gain * episodes,
         at_first=at_first,

@@ -23,9 +23,9 @@ Every sentence of the paper that claims a result, in our words; what tests it he
   pre-training counted: the 95 % interval of the probability that a seed of the one gets there before a seed
   of the other leaves out one half. A seed that never got there counts as the common end. *Alike*, and *about*
   a number, is within a factor of 1.5, interval included. On control tasks nobody knows the best return: there
-  the same is asked of the mean return over all frames (*ahead*). Where RE3 is the other one, its authors' own
-  numbers are told beside; to be ahead of an RE3 that is below their spread (mean less one standard deviation)
-  decides nothing.
+  the same is asked of the mean return over the frames that all arms have (*ahead*). Where RE3 is the other
+  one, its authors' own numbers are told beside; to be ahead of an RE3 that is below their spread (mean less
+  one standard deviation) decides nothing.
 - **undecided**: too few seeds, intervals that overlap, runs that are too short, or only a part of the tasks.
 - **not run**: runs are missing.
 - **shown by a test**: no matter of runs; a test of the repository shows it.

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gobi.analysis.comparison import stopped
+from gobi.analysis.comparison import unfinished
 from gobi.analysis.curves import unit_of
 from gobi.analysis.drawing import DASHES, LIGHT
 from gobi.analysis.runs import Run
@@ -27,14 +27,14 @@ LETTERS = 10
 """Of a title, to an inch."""
 LEAST_RETURN = 10.0
 """Of 1,000 that an episode of control may pay: what a panel shows at least."""
-STOPPED = "x"
+UNFINISHED = "x"
 BESIDE = "RE3, its authors' own (mean ± s.d.)"
 
 
 def curves(title: str, found: Sequence[Compared]) -> bytes:
     """Learning curves, a panel for each task: mean, 95 % bootstrap band, each seed thin; as PNG.
 
-    Each arm goes to its own end; a cross is where one was stopped before it had all its frames.
+    Each arm goes to its own end; a cross is where one ends that is not finished.
     On control tasks RE3's own numbers are points, where RE3 is one of the arms.
     """
     arms = list(dict.fromkeys(_label(one, arm) for one in found for arm in one.arms))
@@ -51,7 +51,7 @@ def curves(title: str, found: Sequence[Compared]) -> bytes:
         elif place % across == 0:
             axis.set_ylabel("return")
     beside = [axis for axis, one in zip(axes, found, strict=False) if _draw_published(axis, one)]
-    early = any(stopped(scored.group.runs) for one in found for scored in one.arms.values())
+    early = any(unfinished(scored.group.runs) for one in found for scored in one.arms.values())
     _legend(figure, arms, beside=bool(beside), early=early)
     figure.suptitle(textwrap.fill(title, LETTERS * round(figure.get_figwidth())), fontsize=12)
     return png(figure)
@@ -130,8 +130,8 @@ def _draw_curve(axis: Any, scored: Scored, number: int, unit: float) -> None:
     if line.low is not None:
         axis.fill_between(across, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
     axis.plot(across, line.middle, color=colour, linewidth=1.6, linestyle=_dash(number))
-    if stopped(scored.group.runs):
-        axis.plot(across[-1:], line.middle[-1:], STOPPED, color=colour, markersize=6, clip_on=False)
+    if unfinished(scored.group.runs):
+        axis.plot(across[-1:], line.middle[-1:], UNFINISHED, color=colour, markersize=6, clip_on=False)
 
 
 def _draw_published(axis: Any, found: Compared) -> bool:
@@ -205,7 +205,7 @@ def _legend(
     if beside:
         handles.append(line([], [], color="black", linestyle="", marker="D", markersize=4, label=BESIDE))
     if early:
-        handles.append(line([], [], color="0.3", linestyle="", marker=STOPPED, label="stopped early"))
+        handles.append(line([], [], color="0.3", linestyle="", marker=UNFINISHED, label="not finished"))
     across = 4 if figure.get_figwidth() < 8 else 8
     figure.legend(handles=handles, loc="outside lower center", ncols=across, frameon=False, fontsize=9)
 

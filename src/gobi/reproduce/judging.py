@@ -48,7 +48,7 @@ def sooner(tasks: Sequence[str], first: str, *others: str) -> Judge:
 
 
 def ahead(tasks: Sequence[str], first: str, *others: str) -> Judge:
-    """One arm has a larger mean return over all frames than each of the others, on each of the tasks."""
+    """One arm has a larger mean return than each of the others, over the frames of both, on each task."""
     return each(*(pair(_ahead, task, first, other) for task in tasks for other in others))
 
 
@@ -58,7 +58,7 @@ def _ahead(found: Compared, first: str, second: str) -> Verdict:
 
 
 def as_good(task: str, arm: str, *others: str) -> Judge:
-    """An arm does about as well as the others, by the mean return over all frames."""
+    """An arm does about as well as the others, by the mean return over the frames that all have."""
     return lambda evidence: returns.as_good(evidence.compared(task, arm, *others), arm, others)
 
 

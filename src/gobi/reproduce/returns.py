@@ -29,7 +29,7 @@ def after(scored: Scored, frames: int) -> Seeds | None:
 
 
 def ahead(found: Compared, first: str, second: str) -> Verdict:
-    """Whether the seeds of one arm have a larger mean return over all frames than those of another."""
+    """Whether the seeds of one arm have a larger mean return over the frames of all than those of another."""
     one, other = found[first], found[second]
     told = f"{_means([one, other])} ({found.footing})"
     if not (one.area.any() or other.area.any()):
@@ -113,7 +113,7 @@ def _is_re3(settings: Mapping[str, Any]) -> bool:
 
 
 def _means(arms: Sequence[Scored]) -> str:
-    """The mean return of arms over all frames, and at those frames at which it is usually told."""
+    """The mean return of arms over the frames that all have, and at those at which it is usually told."""
     parts = [f"{one.group.method.label} {_value(one)} ({_seeds(one)})" for one in arms]
     told = f"mean return over {millions(arms[0].task.horizon)} frames: {', '.join(parts)}"
     later = []

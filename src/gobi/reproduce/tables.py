@@ -91,7 +91,8 @@ def _published(found: Compared, arm: str) -> Row:
 
 
 def _solved(one: Scored) -> str:
-    return f"{int(one.solved.sum())} of {len(one.solved)}" if len(one.solved) else "-"
+    solved = one.to_the_last().solved
+    return f"{int(solved.sum())} of {len(solved)}" if len(solved) else "-"
 
 
 def _exact(share: float | None) -> str:
@@ -123,7 +124,7 @@ COMMON: list[Column] = [
 ON_GRIDS: list[Column] = [
     ("threshold", lambda found, arm: f"{found.task.threshold:.3f}" if found.task.threshold else "-"),
     ("solved", lambda found, arm: _solved(found[arm])),
-    ("frames to it", lambda found, arm: frames_span(found[arm]) or "-"),
+    ("frames to it", lambda found, arm: frames_span(found[arm].to_the_last()) or "-"),
     ("return at the end", _number("final")),
     ("area", _number("area")),
     AREA_OVER,

@@ -18,10 +18,14 @@ H200 = {1: 152_743, 4: 307_953, 16: 434_341}
 """Steps per second of so many agents together, with GoBI and the paper's network: see docs/speed.md."""
 TWO_CORES = 3_300.0
 """Of all agents together, with GoBI and the compact network on two CPU cores: `gobi train` without a task."""
-CONTROL = {("cpu", "state"): 46.0, ("cpu", "pixels"): 0.07, ("gpu", "pixels"): 276.0}
-"""The same on control tasks, by the kind of device and what agents see. Measured on two busy cores: RE3 over
-60,000 frames from the state; RAD from pixels, an update of which takes them half a minute. And GoBI on an
-H200, in bfloat16."""
+CONTROL = {
+    ("cpu", "state", "float32"): 46.0,
+    ("cpu", "pixels", "float32"): 0.07,
+    ("gpu", "pixels", "bfloat16"): 276.0,
+}
+"""The same on control tasks, by the kind of device, what agents see, and precision. Measured on two busy
+cores: RE3 over 60,000 frames from the state; RAD from pixels, an update of which takes them half a minute.
+And GoBI on an H200."""
 COMPILING = 30.0
 """Seconds until a pack makes its first step."""
 
@@ -99,7 +103,7 @@ def _speed(pack: Sequence[Run], known: Sequence[Earlier]) -> float | None:
         return float(np.median([one.steps_per_second for one in nearest]))
     recipe = pack[0][1].recipe
     if isinstance(recipe, ControlRecipe):
-        return CONTROL.get((jax.default_backend(), recipe.observations))
+        return CONTROL.get((jax.default_backend(), recipe.observations, recipe.precision))
     if jax.default_backend() == "cpu":
         return TWO_CORES
     return float(np.interp(math.log(agents), [math.log(n) for n in H200], list(H200.values())))

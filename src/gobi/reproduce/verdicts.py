@@ -127,10 +127,11 @@ def times_as_many(found: Compared, slow: str, fast: str, claimed: float) -> Verd
 
 def all_solve(found: Compared, arm: str) -> Verdict:
     """Whether every seed of an arm gets to the threshold."""
-    one = found[arm]
-    told = f"{reaches([one])} ({found.footing})"
-    if one.solved.all():
-        return Verdict("held" if len(one.solved) > 1 else "undecided", told)
+    one, (solved, failed) = found[arm].to_the_last(), _fate(found[arm])
+    going = int((~solved & ~failed).sum())
+    told = f"{reaches([one])}{f', {going} not finished' if going else ''} ({found.footing})"
+    if solved.all():
+        return Verdict("held" if len(solved) > 1 else "undecided", told)
     return Verdict("not held" if found.to_its_end(arm) else "undecided", told)
 
 
@@ -142,15 +143,13 @@ def mostly_fail(parts: Sequence[Compared], arm: str, left: int = 0, seeds: int =
     """
     fates = [_fate(found[arm]) for found in parts]
     solved, failed = (np.concatenate(each) for each in zip(*fates, strict=True))
-    count, known, asked = int(solved.sum()), int((solved | failed).sum()), len(solved) + left * seeds
+    count, asked = int(solved.sum()), len(solved) + left * seeds
     least, _ = statistics.wilson(count / asked, asked)
     places = ", ".join(one.footing for one in parts) if len(parts) < 4 else f"{len(parts)} tasks"
     places += f"; {left} more not run" * bool(left)
-    name, early = parts[0][arm].group.method.label, len(solved) - known
+    name, (known, going) = parts[0][arm].group.method.label, _known(solved, failed)
     told = f"{name} gets there in {count} of {known} seeds" if known else f"{name} has not got there yet"
-    if early:
-        told += f", {early} {'more' if known else 'seeds'} {'were' if early > 1 else 'was'} stopped early"
-    told = f"{told} ({places})"
+    told = f"{told}{going} ({places})"
     if least > 0.5:
         return Verdict("not held", told)
     whole = not left and all(found.to_its_end(arm) for found in parts)
@@ -164,14 +163,16 @@ def none_works(study: str, cells: Mapping[str, Compared], asked: int) -> Verdict
     cells:  the arms of the search that were run; `asked` is how many it has.
     """
     scored = {arm: found[arm] for arm, found in cells.items()}
-    best = max(scored, key=lambda arm: (scored[arm].solved.mean(), scored[arm].area.mean()))
-    count, seeds = int(scored[best].solved.sum()), len(scored[best].solved)
+    fates = {arm: _fate(one) for arm, one in scored.items()}
+    best = max(scored, key=lambda arm: (fates[arm][0].mean(), scored[arm].area.mean()))
+    count, seeds, (known, going) = int(fates[best][0].sum()), len(fates[best][0]), _known(*fates[best])
+    there = f"{count} of {known} seeds get there" if known else "none has got there yet"
     where = ", ".join(dict.fromkeys(found.where for found in cells.values()))
     runs = [run for one in scored.values() for run in one.group.runs]
     code = f"; {OTHER_CODE}" * different_code(runs)
     told = (
         f"the best of the {len(cells)} cells of {study} that were run, of {asked}, is "
-        f"{scored[best].group.method.label}: {count} of {seeds} seeds get there ({where}{code})"
+        f"{scored[best].group.method.label}: {there}{going} ({where}{code})"
     )
     if 2 * count > seeds:
         return Verdict("not held", told)
@@ -182,12 +183,21 @@ def none_works(study: str, cells: Mapping[str, Compared], asked: int) -> Verdict
 def _fate(one: Scored) -> tuple[Bool[np.ndarray, " seeds"], Bool[np.ndarray, " seeds"]]:
     """Which seeds got to the threshold, and which had all their frames and did not.
 
-    Neither is known of one that was stopped early. Each is watched to its own end: others of its arm that
-    were stopped do not shorten it.
+    Neither is known of one that is not finished. Each is watched to its own end: others of its arm that
+    are not finished do not shorten it.
     """
-    there = one.until(max(float(curve.frames[-1]) for curve in one.group.curves)).solved
+    there = one.to_the_last().solved
     ended = np.array([bool(run.card.get("finished")) for run in one.group.runs for _ in run.seeds])
     return there, ended & ~there
+
+
+def _known(solved: Bool[np.ndarray, " seeds"], failed: Bool[np.ndarray, " seeds"]) -> tuple[int, str]:
+    """Of how many seeds it is known whether they get there, and words for the others; empty if none is."""
+    known = int((solved | failed).sum())
+    going = len(solved) - known
+    if not going:
+        return known, ""
+    return known, f", {going} {'more' if known else 'seeds'} {'are' if going > 1 else 'is'} not finished"
 
 
 def times_ratio(one: Scored, other: Scored) -> tuple[float, float | None, float | None]:

@@ -72,3 +72,14 @@ def test_the_function_is_traced_once():
 def test_a_function_that_loses_a_part_of_the_state_is_refused():
     with pytest.raises(AssertionError, match="other leaves"):
         Change(lambda state: state[:1])(parts())
+
+
+def test_other_shapes_than_the_first_are_refused():
+    """What was traced holds for those alone: a mean over four would divide eight by four."""
+    change = Change(lambda state, numbers: (state[0] + jnp.mean(numbers),))
+    (now,) = change([Held.of(jnp.float32(0))], jnp.ones(4))
+    assert float(now.tree) == 1
+    with pytest.raises(AssertionError, match="other shapes"):
+        change([now], jnp.ones(8))
+    with pytest.raises(AssertionError, match="another structure"):
+        change([Held.of(jnp.float32(0))], {"numbers": jnp.ones(4)})

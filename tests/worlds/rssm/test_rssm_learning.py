@@ -62,6 +62,7 @@ def test_it_reconstructs_a_recorded_episode(started):
     seen = [environment.reset(), *(environment.step(action).observation for action in actions[1:])]
     frames, actions = jnp.asarray(np.stack(seen))[None], jnp.asarray(actions)[None]
 
+    # At twice this rate it depends on rounding where 500 steps lead: 0.23 to 0.59 with three keys.
     world = RSSM(sizes=dataclasses.replace(SIZES, stochastic=8), learning_rate=5e-3)
     ws = started(world, environment.spec)
     learn, errors = jax.jit(world.learn, compiler_options=QUICK), []

@@ -19,7 +19,7 @@ KERNEL = 3
 BRIGHTEST = 255
 NORM_EPSILON = 1e-5
 ALIGNED = 16
-"""Channels that tensor cores take at a time: bfloat16 pictures are given so many, or a multiple."""
+"""Of channels, in bfloat16, pictures get a multiple of this: nine keep an H200 from its tensor cores."""
 
 Part = TypeVar("Part")
 
@@ -70,7 +70,6 @@ class Convolutions(eqx.Module):
         """Features of each stack of frames, in the dtype of the weights.
 
         The first kernel is divided by 255, not the pixels: 0 to 255 are exact in bfloat16, 255ths are not.
-        Nine channels would keep a GPU from its tensor cores: in bfloat16 they are filled up with zeros.
         """
         first, *rest = self.layers
         kernel, x = first.kernel / BRIGHTEST, pixels.astype(first.kernel.dtype)
@@ -209,7 +208,7 @@ def build_trunk(key: Key[Array, ""], sizes: Sequence[int]) -> Trunk:
 
 
 def encoder_in(part: Part, dtype: jnp.dtype) -> Part:
-    """An actor or a critic with its convolutions and its projection's linear map in this dtype.
+    """An actor, a critic or what acts, with convolutions and the projection's linear map in this dtype.
 
     Trunks and normalisation stay in float32: they cost next to nothing, and values are sums of small things.
     """

@@ -70,7 +70,9 @@ class Change:
         def function(parts: list[Held], *rest: Any) -> Sequence[Any]:
             return self._function([part.tree for part in parts], *(_put_together(one) for one in rest))
 
-        traced = jax.make_jaxpr(function)(list(parts), *rest)
+        given = list(parts), *rest
+        shapes = jax.eval_shape(lambda *given: given, *given)
+        traced = jax.make_jaxpr(function)(*given)
         whole, came_out = jaxpr_as_fun(traced), traced.jaxpr.outvars
         size = sum(len(part.leaves) for part in parts)
         assert len(came_out) == size, "the state came out with other leaves"
@@ -81,7 +83,12 @@ class Change:
         def change(changed: list[Any], unchanged: list[Any], *rest: Any) -> list[Any]:
             leaves: dict[int, Any] = dict(zip(self._changed, changed, strict=True))
             leaves |= dict(zip(self._unchanged, unchanged, strict=True))
-            made = whole(*(leaves[at] for at in range(size)), *jax.tree.leaves(rest))
+            given = [leaves[at] for at in range(size)] + jax.tree.leaves(rest)
+            # Run only when something is compiled. What was traced for other shapes would give wrong numbers.
+            now = [(leaf.shape, leaf.dtype) for leaf in given]
+            assert now == [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(shapes)], "other shapes"
+            assert jax.tree.structure(rest) == jax.tree.structure(shapes[1:]), "another structure"
+            made = whole(*given)
             return [made[at] for at in self._changed]
 
         return jax.jit(change, donate_argnums=0)

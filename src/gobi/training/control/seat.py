@@ -79,7 +79,7 @@ class Seat:
 
 
 class Program:
-    """The compiled parts, the same for all seeds. What changes is handed in and out, and used up."""
+    """The compiled parts, the same for all seeds. What a call changes of what is held is used up."""
 
     def __init__(self, recipe: ControlRecipe, spec: Spec):
         self.recipe, self.spec, self.knobs = recipe, spec, jax.device_put(knobs(recipe))

@@ -15,7 +15,7 @@ from gobi.networks.layers import Linear, product
 
 DECODER_KERNELS = (5, 5, 6, 6)
 ALIGNED = 8
-"""Channels that tensor cores take at a time; what is short of them in bfloat16 is filled up with zeros."""
+"""In bfloat16, channels are filled up with zeros to a multiple of this: cuDNN does so itself, but slower."""
 
 
 def glorot(key: Key[Array, ""], shape: tuple[int, ...]) -> Float32[Array, "..."]:
