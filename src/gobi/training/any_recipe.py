@@ -41,6 +41,11 @@ class AnyRecipe:
         raise NotImplementedError
 
     @property
+    def frames_per_action(self) -> int:
+        """Environment steps that an action lasts."""
+        return 1
+
+    @property
     def in_words(self) -> str:
         """What is worth saying when a run starts."""
         raise NotImplementedError

@@ -145,6 +145,18 @@ def test_casting_leaves_biases_alone(drawn):
     assert jax.eval_shape(network.decoder, jnp.zeros(6)).dtype == jnp.float32
 
 
+@pytest.mark.parametrize("layer", [pictures.Convolution, pictures.Deconvolution])
+def test_channels_that_are_filled_up_change_nothing(monkeypatch, layer):
+    rng = np.random.default_rng(0)
+    weight = jnp.asarray(rng.normal(size=(4, 4, 3, 5)), jnp.bfloat16)
+    x, found = jnp.asarray(rng.normal(size=(2, 8, 8, 3)), jnp.float32), []
+    for aligned in (pictures.ALIGNED, 1):
+        monkeypatch.setattr(pictures, "ALIGNED", aligned)
+        found.append(np.asarray(layer(weight, jnp.zeros(5))(x)))
+    np.testing.assert_array_equal(*found)
+    assert found[0].any()
+
+
 def test_initial_weights_are_keras_defaults():
     network = jax.jit(lambda: build(key, 1, Sizes(2, 16, 8, 16)))()
     weight = network.decoder.deconvolutions[1].weight

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Key, Num, UInt8
 
+from gobi.networks import blocks
 from gobi.networks.initial import orthogonal
 from gobi.networks.layers import RELU_GAIN, Linear, orthogonal_linear
 
@@ -18,8 +19,8 @@ STRIDES = (2, 1, 1, 1)
 KERNEL = 3
 BRIGHTEST = 255
 NORM_EPSILON = 1e-5
-ALIGNED = 16
-"""Of channels, in bfloat16, pictures get a multiple of this: nine keep an H200 from its tensor cores."""
+BLOCK = 2
+"""In bfloat16, the side of the blocks of pixels that are convolved as one."""
 
 Part = TypeVar("Part")
 
@@ -55,10 +56,16 @@ class Convolution(eqx.Module):
 
     def __call__(self, x: Float[Array, "n h w inputs"]) -> Float[Array, "n h2 w2 outputs"]:
         """Features of each neighbourhood, in the dtype of the weights."""
-        dimensions = ("NHWC", "HWIO", "NHWC")
-        strides = (self.stride, self.stride)
-        x = jax.lax.conv_general_dilated(x, self.kernel, strides, "VALID", dimension_numbers=dimensions)
-        return relu(x + self.bias)
+        return relu(_convolved(x, self.kernel, self.stride) + self.bias)
+
+    def on_blocks(self, x: Float[Array, "n h w inputs"]) -> Float[Array, "n h2 w2 outputs"]:
+        """The same for blocks of `BLOCK` times the stride; gives blocks of `BLOCK`."""
+        kernel = blocks.block_kernel(self.kernel, self.stride, BLOCK)
+        return relu(_convolved(x, kernel) + jnp.tile(self.bias, BLOCK * BLOCK))
+
+    def left_of(self, length: int) -> int:
+        """Rows, or columns, that come out of so many."""
+        return (length - KERNEL) // self.stride + 1
 
 
 class Convolutions(eqx.Module):
@@ -72,16 +79,34 @@ class Convolutions(eqx.Module):
         The first kernel is divided by 255, not the pixels: 0 to 255 are exact in bfloat16, 255ths are not.
         """
         first, *rest = self.layers
-        kernel, x = first.kernel / BRIGHTEST, pixels.astype(first.kernel.dtype)
-        if kernel.dtype == jnp.bfloat16:
-            more = -x.shape[-1] % ALIGNED
-            kernel = jnp.pad(kernel, [(0, 0), (0, 0), (0, more), (0, 0)])
-            # Without the barrier pixels are cropped and filled up in one go, which takes six times as long.
-            x = jnp.pad(jax.lax.optimization_barrier(x), [(0, 0), (0, 0), (0, 0), (0, more)])
-        x = eqx.tree_at(lambda layer: layer.kernel, first, kernel)(x)
-        for layer in rest:
-            x = layer(x)
+        dtype = first.kernel.dtype
+        layers = eqx.tree_at(lambda layer: layer.kernel, first, first.kernel / BRIGHTEST), *rest
+        x = _on_blocks(layers, pixels) if dtype == jnp.bfloat16 else _on_pixels(layers, pixels.astype(dtype))
         return x.reshape(x.shape[0], -1)
+
+
+def _on_pixels(layers: Sequence[Convolution], x: Float[Array, "n h w c"]) -> Float[Array, "n h2 w2 outputs"]:
+    for layer in layers:
+        x = layer(x)
+    return x
+
+
+def _on_blocks(layers: Sequence[Convolution], x: UInt8[Array, "n h w c"]) -> Float[Array, "n h2 w2 outputs"]:
+    """What `_on_pixels` gives, but for rounding. Blocks reach beyond it, which is cut off at the end."""
+    first, (height, width) = layers[0], x.shape[1:3]
+    down, across = (-(-first.left_of(length) // BLOCK) + 1 for length in (height, width))
+    # Without the barrier pixels are cropped and put into blocks in one go, which takes several times as long.
+    x = blocks.to_blocks(jax.lax.optimization_barrier(x), BLOCK * first.stride, down, across)
+    x = x.astype(first.kernel.dtype)
+    for layer in layers:
+        x = layer.on_blocks(x)
+        height, width = layer.left_of(height), layer.left_of(width)
+    return blocks.to_pixels(x, BLOCK, height, width)
+
+
+def _convolved(x: Float[Array, "n h w c"], kernel: Float[Array, "k k c outputs"], stride: int = 1) -> Array:
+    dimensions = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(x, kernel, (stride, stride), "VALID", dimension_numbers=dimensions)
 
 
 class Projection(eqx.Module):
@@ -187,7 +212,7 @@ def build_convolutions(
         kernel = orthogonal(one, KERNEL * KERNEL * inputs, channels, RELU_GAIN)
         kernel = kernel.reshape(KERNEL, KERNEL, inputs, channels)
         layers.append(Convolution(kernel, jnp.zeros(channels), stride))
-        height, width = (height - KERNEL) // stride + 1, (width - KERNEL) // stride + 1
+        height, width = layers[-1].left_of(height), layers[-1].left_of(width)
         inputs = channels
     return Convolutions(tuple(layers)), math.prod((height, width, channels))
 

@@ -70,9 +70,7 @@ class Change:
         def function(parts: list[Held], *rest: Any) -> Sequence[Any]:
             return self._function([part.tree for part in parts], *(_put_together(one) for one in rest))
 
-        given = list(parts), *rest
-        shapes = jax.eval_shape(lambda *given: given, *given)
-        traced = jax.make_jaxpr(function)(*given)
+        traced, structure = jax.make_jaxpr(function)(list(parts), *rest), jax.tree.structure(rest)
         whole, came_out = jaxpr_as_fun(traced), traced.jaxpr.outvars
         size = sum(len(part.leaves) for part in parts)
         assert len(came_out) == size, "the state came out with other leaves"
@@ -85,13 +83,16 @@ class Change:
             leaves |= dict(zip(self._unchanged, unchanged, strict=True))
             given = [leaves[at] for at in range(size)] + jax.tree.leaves(rest)
             # Run only when something is compiled. What was traced for other shapes would give wrong numbers.
-            now = [(leaf.shape, leaf.dtype) for leaf in given]
-            assert now == [(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(shapes)], "other shapes"
-            assert jax.tree.structure(rest) == jax.tree.structure(shapes[1:]), "another structure"
+            assert [_kind(one) for one in given] == [_kind(one) for one in traced.in_avals], "other shapes"
+            assert jax.tree.structure(rest) == structure, "another structure"
             made = whole(*given)
             return [made[at] for at in self._changed]
 
         return jax.jit(change, donate_argnums=0)
+
+
+def _kind(array: Any) -> tuple[Any, Any]:
+    return array.shape, array.dtype
 
 
 def _put_together(argument: Any) -> Any:

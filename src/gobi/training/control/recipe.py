@@ -169,6 +169,11 @@ class ControlRecipe(AnyRecipe):
         return math.ceil(self.evaluate_every / self.action_repeat)
 
     @property
+    def frames_per_action(self) -> int:
+        """By the recipe."""
+        return self.action_repeat
+
+    @property
     def all_frames(self) -> int:
         """Environment steps of each seed in the whole run."""
         return self.agent_steps * self.action_repeat

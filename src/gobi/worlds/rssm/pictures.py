@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Key
 
+from gobi.networks import blocks
 from gobi.networks.layers import Linear, product
 
 DECODER_KERNELS = (5, 5, 6, 6)
@@ -40,12 +41,9 @@ class Convolution(eqx.Module):
 
     def __call__(self, x: Float[Array, "n h w inputs"]) -> Float32[Array, "n h2 w2 outputs"]:
         """The convolution of each picture."""
-        n, height, width, inputs = x.shape
-        rows, columns = height // 2, width // 2
-        blocks = x[:, : 2 * rows, : 2 * columns].reshape(n, rows, 2, columns, 2, inputs)
-        blocks = blocks.swapaxes(2, 3).reshape(n, rows, columns, 4 * inputs)
-        kernel = self.weight.reshape(2, 2, 2, 2, inputs, -1).swapaxes(1, 2).reshape(2, 2, 4 * inputs, -1)
-        return _convolved(blocks, kernel) + self.bias
+        rows, columns = x.shape[1] // 2, x.shape[2] // 2
+        inside = blocks.to_blocks(x[:, : 2 * rows, : 2 * columns], 2, rows, columns)
+        return _convolved(inside, blocks.block_kernel(self.weight, stride=2, side=1)) + self.bias
 
 
 class Deconvolution(eqx.Module):
@@ -70,10 +68,8 @@ class Deconvolution(eqx.Module):
         kernel = jnp.pad(self.weight, [(0, 6 - size), (0, 6 - size), (0, 0), (0, 0)])
         kernel = kernel.reshape(3, 2, 3, 2, inputs, outputs)[::-1, :, ::-1]
         kernel = kernel.transpose(0, 2, 4, 1, 3, 5).reshape(3, 3, inputs, 4 * outputs)
-        blocks = _convolved(jnp.pad(x, [(0, 0), (2, 2), (2, 2), (0, 0)]), kernel)
-        blocks = blocks.reshape(n, height + 2, width + 2, 2, 2, outputs).swapaxes(2, 3)
-        pixels = blocks.reshape(n, 2 * height + 4, 2 * width + 4, outputs)
-        return pixels[:, : 2 * (height - 1) + size, : 2 * (width - 1) + size] + self.bias
+        spread = _convolved(jnp.pad(x, [(0, 0), (2, 2), (2, 2), (0, 0)]), kernel)
+        return blocks.to_pixels(spread, 2, 2 * (height - 1) + size, 2 * (width - 1) + size) + self.bias
 
 
 def _convolved(
