@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from rad_cases import PIXELS, SMALL, VECTORS, N, batch_of, begun, compiled, compiled_act
 
 from gobi.agents.rad import RAD, Batch, Replay, empty
@@ -14,6 +15,12 @@ from gobi.errors import GobiError
 from gobi.types import Spec
 
 KEY = jax.random.key(5)
+
+
+def slopes_of(state, learner):
+    """Adam's first moments of the critic, which after one step are a tenth of its gradient, as a critic."""
+    (moments,) = jax.tree.leaves(state.critic_adam[0].mu)
+    return ravel_pytree(learner.critic)[1](moments)
 
 
 def test_the_temperature_takes_adam_s_steps_as_torch_does():
@@ -104,11 +111,11 @@ def test_bfloat16_is_close_to_float32_and_leaves_the_weights_in_float32():
     for name, value in metrics.items():
         assert float(roughly[name]) == pytest.approx(float(value), rel=0.05, abs=0.02), name
     assert {leaf.dtype for leaf in jax.tree.leaves(rough.critic)} == {jnp.dtype("float32")}
-    gradients = [
-        np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(state.critic_adam[0].mu)])
-        for state in (exact, rough)
-    ]
-    assert np.corrcoef(*gradients)[0, 1] > 0.99
+    # Leaf by leaf: in one correlation of all weights the few of the first layers, and biases, would not show.
+    leaves = [jax.tree.leaves_with_path(slopes_of(state, learner)) for state in (exact, rough)]
+    for (path, one), (_, other) in zip(*leaves, strict=True):
+        off = np.linalg.norm(np.asarray(other - one)) / np.linalg.norm(np.asarray(one))
+        assert off < 0.1, (jax.tree_util.keystr(path), off)
     seen = batch.frames[:, :-1]
     actions = [compiled_act(rad, explore=True)(learner, KEY, seen) for rad in (SMALL, half)]
     np.testing.assert_allclose(*actions, atol=0.05)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gobi.agents.rad import RAD, Learner
-from gobi.agents.rad.networks import build_convolutions, encoder_in, relu
+from gobi.agents.rad.networks import add_bias, build_convolutions, encoder_in, relu
 from gobi.types import Spec
 
 PIXELS = Spec("pixels", (20, 20, 3), "uint8", 0, 500, 2)
@@ -119,10 +119,22 @@ def test_weights_begin_orthogonal_and_biases_zero():
     assert all(not np.any(bias) for bias in biases)
 
 
+def test_the_slope_of_a_bias_is_summed_in_float32():
+    """1 and three hundred times 1/512, which a sum in bfloat16 would lose one by one."""
+    small = jnp.full((1, 20, 15, 1), 1 / 512, jnp.bfloat16)
+    slopes = small.at[0, 0, 0].set(1)
+    _, backward = jax.vjp(add_bias, small, jnp.zeros(1))
+    passed, slope = backward(slopes)
+    assert passed.dtype == jnp.bfloat16
+    assert slope.dtype == jnp.float32
+    assert float(slope[0]) == 1 + 299 / 512
+
+
 def test_bfloat16_is_for_the_encoder_alone():
     learner = begun()
     critic = encoder_in(learner.critic, jnp.dtype("bfloat16"))
-    assert {leaf.dtype for leaf in jax.tree.leaves(critic.convolutions)} == {jnp.dtype("bfloat16")}
+    assert {layer.kernel.dtype for layer in critic.convolutions.layers} == {jnp.dtype("bfloat16")}
+    assert {layer.bias.dtype for layer in critic.convolutions.layers} == {jnp.dtype("float32")}
     assert critic.projection.linear.weight.dtype == jnp.bfloat16
     kept = (critic.projection.scale, critic.projection.offset, *jax.tree.leaves(critic.heads))
     assert {leaf.dtype for leaf in kept} == {jnp.dtype("float32")}

@@ -35,8 +35,12 @@ def test_it_knows_what_an_action_leads_to(started, film):
     ws = started(world, Spec("film", (64, 64, 3), "uint8", 0, 10, action_size=1))
     learn = jax.jit(world.learn, compiler_options=QUICK)
     rng = np.random.default_rng(0)
+    told = []
     for step in range(200):
-        ws, _ = learn(ws, jax.random.key(step), *map(jnp.asarray, film(rng, 6, 6)))
+        ws, measures = learn(ws, jax.random.key(step), *map(jnp.asarray, film(rng, 6, 6)))
+        told.append([float(measures[f"world/{name}"]) for name in ("prediction_error", "change")])
+    assert told[0][0] > 0.8 * told[0][1]
+    assert np.mean(told[-5:], axis=0)[0] < 0.5 * np.mean(told[-5:], axis=0)[1]
 
     frames, actions = map(jnp.asarray, film(np.random.default_rng(9), 12, 5))
     now, following = shrink(frames[:, -2]), shrink(frames[:, -1])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from gobi.worlds.rssm.dynamics import Gaussian
+from gobi.worlds.rssm.dynamics import Belief, Gaussian
 from gobi.worlds.rssm.losses import kl, log_likelihood, model_loss
 from gobi.worlds.rssm.network import Sizes, build
 
@@ -62,13 +62,20 @@ def test_the_likelihood_is_summed_over_all_pixels():
 
 
 @pytest.fixture(scope="module")
-def free(drawn):
-    """Loss, measures and gradient of a small network on noise, by the number of free nats: 3 and 0."""
+def given(drawn):
+    """A small network, two films of three frames of noise, their actions, and noise for the posterior."""
     network = drawn(jax.eval_shape(lambda: build(jax.random.key(0), 2, SMALL)))
     rng = np.random.default_rng(2)
     frames = jnp.asarray(rng.uniform(-0.5, 0.5, (2, 3, 64, 64, 3)).astype(np.float32))
     actions = jnp.asarray(rng.uniform(-1, 1, (2, 3, 2)).astype(np.float32))
     noise = jnp.asarray(rng.normal(size=(3, 2, SMALL.stochastic)).astype(np.float32))
+    return network, frames, actions, noise
+
+
+@pytest.fixture(scope="module")
+def free(given):
+    """Loss, measures and gradient of a small network on noise, by the number of free nats: 3 and 0."""
+    network, frames, actions, noise = given
 
     @jax.jit
     def both(network):
@@ -93,3 +100,21 @@ def test_above_the_free_nats_the_prior_learns(free):
     assert np.any(gradient.dynamics.prior_out.weight)
     (clipped, _), _ = free[3.0]
     assert float(clipped - loss) == pytest.approx(3.0 - float(measures["world/kl"]), abs=4e-3)
+
+
+def test_foresight_is_told_of_the_last_frame_from_the_one_before(given, free):
+    network, frames, actions, noise = given
+    belief = Belief(jnp.zeros((2, SMALL.deterministic)), jnp.zeros((2, SMALL.stochastic)))
+    for t in range(3):
+        deterministic = network.dynamics.advance(belief, actions[:, t])
+        foreseen = Belief(deterministic, network.dynamics.prior(deterministic).mean)
+        posterior = network.dynamics.posterior(deterministic, network.encoder(frames[:, t]))
+        belief = Belief(deterministic, posterior.sample(noise[t]))
+    last = np.asarray(frames[:, -1])
+    (_, measures), _ = free[3.0]
+    error = np.sqrt(np.mean((np.asarray(network.decoder(foreseen.features)) - last) ** 2))
+    assert float(measures["world/prediction_error"]) == pytest.approx(error, rel=3e-6)
+    # Told apart from reconstructing it, which has seen the frame.
+    assert error != pytest.approx(np.sqrt(np.mean((network.decoder(belief.features) - last) ** 2)), rel=3e-6)
+    change = np.sqrt(np.mean((last - np.asarray(frames[:, -2])) ** 2))
+    assert float(measures["world/change"]) == pytest.approx(change, rel=1e-5)

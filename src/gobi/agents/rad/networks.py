@@ -47,21 +47,41 @@ def _relu_backward(y, gradient):
 relu.defvjp(_relu_forward, _relu_backward)
 
 
+@jax.custom_vjp
+def add_bias(x: Float[Array, "n h w channels"], bias: Float32[Array, " channels"]) -> Array:
+    """x + bias in the dtype of x. The bias's gradient is summed in float32.
+
+    It is a sum of some hundred thousand numbers: in bfloat16, which a GPU would sum it in, most would be lost.
+    """
+    return x + bias.astype(x.dtype)
+
+
+def _add_bias_forward(x, bias):
+    return add_bias(x, bias), None
+
+
+def _add_bias_backward(_, gradient):
+    return gradient, jnp.sum(gradient, axis=(0, 1, 2), dtype=jnp.float32)
+
+
+add_bias.defvjp(_add_bias_forward, _add_bias_backward)
+
+
 class Convolution(eqx.Module):
     """A 3x3 convolution without a border, and ReLU."""
 
     kernel: Float[Array, "3 3 inputs outputs"]
-    bias: Float[Array, " outputs"]
+    bias: Float32[Array, " outputs"]
     stride: int = eqx.field(static=True)
 
     def __call__(self, x: Float[Array, "n h w inputs"]) -> Float[Array, "n h2 w2 outputs"]:
-        """Features of each neighbourhood, in the dtype of the weights."""
-        return relu(_convolved(x, self.kernel, self.stride) + self.bias)
+        """Features of each neighbourhood, in the dtype of the kernel."""
+        return relu(add_bias(_convolved(x, self.kernel, self.stride), self.bias))
 
     def on_blocks(self, x: Float[Array, "n h w inputs"]) -> Float[Array, "n h2 w2 outputs"]:
         """The same for blocks of `BLOCK` times the stride; gives blocks of `BLOCK`."""
         kernel = blocks.block_kernel(self.kernel, self.stride, BLOCK)
-        return relu(_convolved(x, kernel) + jnp.tile(self.bias, BLOCK * BLOCK))
+        return relu(add_bias(_convolved(x, kernel), jnp.tile(self.bias, BLOCK * BLOCK)))
 
     def left_of(self, length: int) -> int:
         """Rows, or columns, that come out of so many."""
@@ -235,16 +255,19 @@ def build_trunk(key: Key[Array, ""], sizes: Sequence[int]) -> Trunk:
 def encoder_in(part: Part, dtype: jnp.dtype) -> Part:
     """An actor, a critic or what acts, with convolutions and the projection's linear map in this dtype.
 
-    Trunks and normalisation stay in float32: they cost next to nothing, and values are sums of small things.
+    Trunks, normalisation and the convolutions' biases stay in float32: they cost next to nothing, and values
+    are sums of small things.
     """
 
     def is_encoder(node: object) -> bool:
-        return isinstance(node, Convolutions | Projection)
+        return isinstance(node, Convolution | Projection)
 
     def cast(node):
         if isinstance(node, Projection):
             return eqx.tree_at(lambda projection: projection.linear, node, _in(node.linear, dtype))
-        return _in(node, dtype) if isinstance(node, Convolutions) else node
+        if isinstance(node, Convolution):
+            return eqx.tree_at(lambda layer: layer.kernel, node, _in(node.kernel, dtype))
+        return node
 
     return jax.tree.map(cast, part, is_leaf=is_encoder)
 
