@@ -5,9 +5,11 @@
 
 First every part by itself, in milliseconds per agent step: `draw` is a step of the environment's process,
 with its frame; `act`, `update`, `see` and `collect` are the compiled calls of a step, `collect` with the
-bonus and what it imagines; `lessons` are the world model's, one in five steps. Then the whole loop of
-`gobi train`, without evaluations: a step waits for its action and its frame, all the rest runs meanwhile, so
-that `whole` is less than the sum.
+bonus and what it imagines; `lessons` are the world model's, one in five steps. Then the shares of that sum:
+`rendering` is `draw`; `learner` is what acting, seeing, updating and storing take without any bonus; `bonus`
+is what `update` and `collect` take more with it; `world model` its lessons (what it filters and imagines is
+part of the bonus). Then the whole loop of `gobi train`, without evaluations: a step waits for its action and
+its frame, all the rest runs meanwhile, so that `whole` is less than the sum.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ SMALL: dict[str, Any] = {
     "world_batch": 2,
     "world_length": 4,
 }
+WITHOUT: dict[str, Any] = {"reward": "none", "reward_options": ""}
 FILLED = 600
 """Steps in the replay while parts are timed."""
 
@@ -74,6 +77,11 @@ def main() -> None:
         )
         row: dict[str, Any] = {"reward": reward, "precision": options.precision, "seeds": options.seeds}
         row |= parts(recipe, options.repeats)
+        bare = row if reward == "none" else parts(recipe.changed(**WITHOUT), options.repeats)
+        print(f"{reward}: " + ", ".join(f"{name} {share:.0%}" for name, share in shares(row, bare).items()))
+        row |= {
+            f"share_{name.replace(' ', '_')}": round(share, 3) for name, share in shares(row, bare).items()
+        }
         rate = whole(recipe, options.seeds, options.minutes)
         row |= {"whole": round(1000 / rate, 3), "steps_per_second": round(rate * options.seeds, 1)}
         rows.append(row)
@@ -118,6 +126,19 @@ def parts(recipe: ControlRecipe, repeats: int) -> dict[str, float]:
         per_step = program.lessons.steps / program.lessons.every
         found["lessons"] = per_step * timed(keep(lambda it, n: program.teach(it, n)), repeats)
     return {name: round(1000 * seconds, 3) for name, seconds in found.items()}
+
+
+def shares(row: dict[str, Any], bare: dict[str, Any]) -> dict[str, float]:
+    """Of the time of all parts of a step, one after the other; `bare` is the same without a bonus."""
+    calls = ("act", "update", "see", "collect")
+    learner = sum(min(row[name], bare[name]) for name in calls)
+    found = {
+        "rendering": row["draw"],
+        "learner": learner,
+        "world model": row.get("lessons", 0.0),
+        "bonus": sum(row[name] for name in calls) - learner,
+    }
+    return {name: value / sum(found.values()) for name, value in found.items()}
 
 
 def filled(program: seat.Program, worker: Any) -> tuple[seat.Seat, Step]:

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -34,7 +35,9 @@ def checked_modules() -> list[str]:
 install_import_hook(checked_modules(), "beartype.beartype")
 
 from gobi import cli  # noqa: E402
+from gobi.envs.dmc import rendering  # noqa: E402
 from gobi.envs.minigrid import State, cells, make, numbered_levels  # noqa: E402
+from gobi.errors import GobiError, require  # noqa: E402
 
 # Tests compile much and compute little. Heeded only before the first computation.
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_backend_optimization_level=0".strip()
@@ -45,6 +48,9 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+NEEDED = "GOBI_NEEDS_PIXELS"
+"""Where this variable is set, tests that cannot draw fail, and are not left out."""
 
 MAPS = Path("/proc/self/maps")
 MOST_MAPS = 20_000
@@ -136,3 +142,28 @@ def first_levels() -> Callable[[str], State]:
         return jax.tree.map(np.asarray, numbered_levels(make(task), seed=0, start=0, count=200))
 
     return levels
+
+
+def leave_out(error: GobiError) -> None:
+    if os.environ.get(NEEDED):
+        pytest.fail(f"{NEEDED} is set, but {error}")
+    pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def pixels() -> str | None:
+    """The OpenGL that draws here."""
+    try:
+        return rendering.choose()
+    except GobiError as error:
+        leave_out(error)
+
+
+@pytest.fixture(scope="session")
+def suite() -> ModuleType | None:
+    """dm_control's own suite: the other implementation."""
+    try:
+        rendering.choose(needed=False)
+        return require("dm_control.suite", extra="dmc")
+    except GobiError as error:
+        leave_out(error)

@@ -39,6 +39,7 @@ TINY: dict[str, Any] = {
     "steps": 1,
     "imagined_actions": 2,
     "world_size": "compact",
+    "precision": "float32",
     "world_precision": "float32",
     "world_length": 4,
 }
@@ -52,7 +53,7 @@ STATE = {"task": "cartpole_balance", "observations": "state"}
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _workers_here():
+def _workers_here(pixels):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(assembly, "Worker", Here)
         yield

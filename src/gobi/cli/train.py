@@ -148,8 +148,11 @@ def choose(task: str, name: str, given: dict[str, Any]) -> AnyTask:
     """The recipe: what was given, else what fits the machine, else what the named recipe says."""
     if not task:
         return recipes.quick(**given)
-    if _kind(task) is Recipe and jax.default_backend() == "cpu" and name == "gobi":
-        return recipes.compact(recipes.recipe(task, name), **given)
+    if jax.default_backend() == "cpu" and name == "gobi":
+        if _kind(task) is Recipe:
+            return recipes.compact(recipes.recipe(task, name), **given)
+        if _kind(task) is ControlRecipe:
+            return control_recipes.on_a_cpu(control_recipes.recipe(task, name, **given), **given)
     return _named(task, name, given)
 
 

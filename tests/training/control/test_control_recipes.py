@@ -91,6 +91,25 @@ def test_what_a_recipe_says_of_one_reward_is_not_said_of_another():
     assert other.reward_options == "credit=departure,untrained=imagine"
 
 
+def test_pixels_are_in_bfloat16_where_there_is_a_gpu():
+    ours = recipes.recipe("hopper_hop")
+    assert (ours.precision, ours.world_precision) == ("bfloat16", "bfloat16")
+    assert recipes.recipe("hopper_hop", "as_written").precision == "float32"
+    slow = recipes.on_a_cpu(ours, precision="bfloat16")
+    assert (slow.precision, slow.world_precision) == ("bfloat16", "float32")
+    assert recipes.on_a_cpu(ours).precision == "float32"
+    state = recipes.recipe("hopper_hop", observations="state")
+    assert recipes.on_a_cpu(state) == state
+
+
+def test_as_written_pays_as_a_step_is_made_whatever_can_be_known_then():
+    assert recipes.recipe("hopper_hop", "as_written").paid == "made"
+    assert recipes.recipe("hopper_hop", "as_written", reward="re3").paid == "made"
+    assert recipes.recipe("hopper_hop", "as_written", reward="icm").paid == "sampled"
+    assert recipes.recipe("hopper_hop", "as_written", lifelong="rnd").paid == "sampled"
+    assert recipes.recipe("hopper_hop").paid == "sampled"
+
+
 def test_a_sequence_longer_than_an_episode_is_refused():
     spec = Spec("dmc/hopper_hop", (100, 100, 3), "uint8", 0, max_steps=20, action_size=4)
     recipe = recipes.recipe("hopper_hop", world_length=22, action_repeat=50)
@@ -136,6 +155,8 @@ def test_there_are_as_many_lessons_in_every_episode_however_they_come(how):
         ({"evaluation_episodes": 0}, "evaluation_episodes must be at least 1"),
         ({"learning_rate": math.nan}, "learning_rate must be a finite number"),
         ({"lifelong": "gobi"}, "the lifelong factor must be one of"),
+        ({"reward": "icm", "paid": "made"}, "paid must be sampled"),
+        ({"lifelong": "rnd", "paid": "made"}, "paid must be sampled"),
     ],
 )
 def test_what_cannot_work_is_refused(changes, told):
@@ -147,7 +168,7 @@ def test_every_setting_of_the_learner_and_the_world_reaches_them():
     recipe = recipes.recipe(
         "hopper_hop", hidden=7, channels=3, crop=60, stack=2, learning_rate=0.1, temperature=0.2,
         temperature_rate=0.3, discount=0.4, target_rate=0.5, precision="bfloat16", steps=4,
-        imagined_actions=6,
+        imagined_actions=6, imagined_draws="normal", world_free_nats=0.7,
         prior="mean", hashed="reconstructed", world_rate=0.6, world_precision="float32", world_size="compact",
     )  # fmt: skip
     rad, world = assembly.learner(recipe), assembly.world(recipe)
@@ -156,3 +177,4 @@ def test_every_setting_of_the_learner_and_the_world_reaches_them():
     assert rates == (0.1, 0.2, 0.3, 0.4, 0.5)
     assert (world.steps, world.actions, world.prior, world.hashed) == (4, 6, "mean", "reconstructed")
     assert (world.learning_rate, world.precision, world.sizes) == (0.6, "float32", assembly.COMPACT)
+    assert (world.draws, world.free_nats) == ("normal", 0.7)

@@ -17,7 +17,7 @@ from workers_here import After, Here
 from gobi.envs.dmc import Step
 from gobi.errors import GobiError
 from gobi.training import checkpoints, metrics, run
-from gobi.training.control import assembly, evaluation, loop, recipes, seat
+from gobi.training.control import assembly, evaluation, loop, paying, recipes, seat
 from gobi.training.control import trained as control_trained
 from gobi.training.control.changing import Held
 from gobi.training.control.evaluation import Evaluator, seeds_of
@@ -193,7 +193,7 @@ def test_between_checkpoints_too_it_is_the_loss_that_is_named_and_not_the_action
         trained(tmp_path / "run", plan)
 
 
-def played_and_updated(program: seat.Program, knobs: seat.Knobs) -> dict[str, float]:
+def played_and_updated(program: seat.Program, knobs: paying.Knobs) -> dict[str, float]:
     """What is told of a few updates after a few steps that earn 1 each."""
     nothing = np.zeros(5, np.float32)
     one = program.begin(program.see_first(program.start(0), nothing), nothing)
@@ -213,7 +213,7 @@ def test_the_total_reward_is_the_task_s_and_the_decayed_bonus(whole, plan):
 
     def told(**changes: float) -> dict[str, float]:
         numbers = {"coefficient": 0.5, "decay": 0.01, "extrinsic": 2.0, "clip": np.inf, **changes}
-        knobs = seat.Knobs(**{name: np.float32(value) for name, value in numbers.items()})
+        knobs = paying.Knobs(**{name: np.float32(value) for name, value in numbers.items()})
         return played_and_updated(program, knobs)
 
     both = told()
@@ -225,7 +225,7 @@ def test_the_total_reward_is_the_task_s_and_the_decayed_bonus(whole, plan):
     assert alone["bonus_share"] == 1
     assert told(coefficient=0.0)["batch_reward"] == 2
     assert told(clip=0.25)["batch_reward"] == 0.25
-    program.knobs = seat.knobs(plan.recipe)
+    program.knobs = paying.knobs(plan.recipe)
 
 
 @pytest.mark.parametrize("cores", [1, 2])

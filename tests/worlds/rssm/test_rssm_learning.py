@@ -7,7 +7,6 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from gobi.types import Spec
 from gobi.worlds.rssm import RSSM, Sizes, shrink
@@ -56,8 +55,7 @@ def test_it_knows_what_an_action_leads_to(started, film):
     assert right < 0.2 * error(predicted(-actions[:, -1]), following)
 
 
-def test_it_reconstructs_a_recorded_episode(started):
-    pytest.importorskip("dm_control")
+def test_it_reconstructs_a_recorded_episode(started, pixels):
     from gobi.envs.dmc import Control
 
     environment = Control("dmc/walker_run_sparse", seed=0)

@@ -101,6 +101,15 @@ def test_every_step_of_every_future_takes_a_fresh_action(ws, belief):
     assert abs(tried.mean()) < 4 / np.sqrt(3 * 120)
 
 
+def test_normal_actions_are_cut_off_at_what_an_action_may_be(ws, belief):
+    _, tried = imagined(Recording(actions=300, draws="normal", sizes=SMALL), ws, belief)
+    within = np.abs(tried) < 1
+    assert np.abs(tried).max() == 1
+    # 68.3 % of a normal distribution are within one deviation.
+    assert abs(within.mean() - 0.683) < 0.1
+    assert abs((np.abs(tried) < 0.5).mean() - 0.383) < 0.1
+
+
 def test_a_longer_future_goes_on_from_the_shorter_one(ws, belief):
     world = Recording(actions=2, steps=2, prior="mean", sizes=SMALL)
     frames, tried = imagined(world, ws, belief)

@@ -51,7 +51,7 @@ relu.defvjp(_relu_forward, _relu_backward)
 def add_bias(x: Float[Array, "n h w channels"], bias: Float32[Array, " channels"]) -> Array:
     """x + bias in the dtype of x. The bias's gradient is summed in float32.
 
-    It is a sum of some hundred thousand numbers: in bfloat16, which a GPU would sum it in, most would be lost.
+    It is a sum of some hundred thousand numbers. In bfloat16, which a GPU would take, most would be lost.
     """
     return x + bias.astype(x.dtype)
 

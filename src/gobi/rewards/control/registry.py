@@ -24,12 +24,14 @@ class Entry:
     make:      its class, whose fields are its options.
     imagines:  whether it needs a world, and so pixels.
     factor:    whether it can be the lifelong factor of gobi.
+    learns:    whether it learns from the batches that it pays.
     """
 
     summary: str
     make: type[ControlReward]
     imagines: bool = False
     factor: bool = False
+    learns: bool = False
 
 
 REWARDS: dict[str, Entry] = {
@@ -41,8 +43,8 @@ REWARDS: dict[str, Entry] = {
     ),
     "r1": Entry("GoBI's episodic factor alone", Reachability, imagines=True),
     "re3": Entry("distance to the nearest random features of the replay", RE3, factor=True),
-    "icm": Entry("error at predicting controllable features", ICM, factor=True),
-    "rnd": Entry("error at predicting a random network's output", RND, factor=True),
+    "icm": Entry("error at predicting controllable features", ICM, factor=True, learns=True),
+    "rnd": Entry("error at predicting a random network's output", RND, factor=True, learns=True),
 }
 """By id. `none` first, then the paper's own, then the others."""
 
@@ -133,6 +135,11 @@ def check_observations(name: str, observations: str) -> None:
             f"the reward '{name}' imagines pictures: train with --observations pixels, "
             f"or with one of {', '.join(others)}"
         )
+
+
+def known_when_made(name: str, lifelong: str) -> bool:
+    """Whether a reward, gobi with this lifelong factor, can be worked out as the step is made."""
+    return not find(lifelong if name == "gobi" else name).learns
 
 
 def coefficient(name: str, task: str) -> float:

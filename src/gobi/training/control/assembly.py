@@ -39,10 +39,12 @@ def world(recipe: ControlRecipe) -> RSSM:
     return RSSM(
         steps=recipe.steps,
         actions=recipe.imagined_actions,
+        draws=recipe.imagined_draws,
         prior=recipe.prior,
         hashed=recipe.hashed,
         precision=recipe.world_precision,
         learning_rate=recipe.world_rate,
+        free_nats=recipe.world_free_nats,
         sizes=Sizes() if recipe.world_size == "paper" else COMPACT,
     )
 

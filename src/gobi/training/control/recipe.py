@@ -33,10 +33,13 @@ class ControlRecipe(AnyRecipe):
         clip:                the total is clipped to this size; 0 leaves it as it is.
         lifelong:            what reachability is multiplied with; the paper's is re3.
         lifelong_options:    its options, written like `reward_options`.
+        paid:                the lifelong factor and the coefficient are those of the moment at which a step
+                             is replayed (sampled), or at which it was made, and is stored (made).
 
     The world model
         steps:               how many steps ahead it imagines (k).
         imagined_actions:    random futures that it imagines from each state (n).
+        imagined_draws:      their actions are uniform in -1 .. 1, or normal and cut off there.
         prior:               what follows in them is drawn, or the mean.
         hashed:              the real frame, or the model's own picture of it.
         world_size:          Dreamer's widths, or narrower ones for a machine without an accelerator.
@@ -49,6 +52,8 @@ class ControlRecipe(AnyRecipe):
         world_pretrain:      lessons that follow at once.
         world_lessons:       spread over the agent's steps, while those are simulated and drawn; or together
                              at the end of every `world_every` of them, as Dreamer has it.
+        world_free_nats:     so far its prior may be from its posterior at no cost; below, the prior learns
+                             nothing.
         world_precision:     of its matrix products.
 
     The learner
@@ -84,9 +89,11 @@ class ControlRecipe(AnyRecipe):
     clip: float = 0.0
     lifelong: str = "re3"
     lifelong_options: str = ""
+    paid: Literal["sampled", "made"] = "sampled"
 
     steps: int = 1
     imagined_actions: int = 5
+    imagined_draws: Literal["uniform", "normal"] = "uniform"
     prior: Literal["sample", "mean"] = "sample"
     hashed: Literal["real", "reconstructed"] = "real"
     world_size: Literal["paper", "compact"] = "paper"
@@ -98,6 +105,7 @@ class ControlRecipe(AnyRecipe):
     world_prefill: int = 2500
     world_pretrain: int = 100
     world_lessons: Literal["spread", "together"] = "spread"
+    world_free_nats: float = 3.0
     world_precision: Literal["float32", "bfloat16"] = "bfloat16"
 
     batch: int = 512
@@ -130,6 +138,7 @@ class ControlRecipe(AnyRecipe):
         self.refuse_below(1, "batch", "hidden", "channels", "crop", "stack", "random_steps", "updates_every")
         self.refuse_below(1, "evaluate_every", "evaluation_episodes")
         self.refuse_below(0, "coefficient", "decay", "extrinsic", "clip", "world_rate", "world_prefill")
+        self.refuse_below(0, "world_free_nats")
         self.refuse_below(0, "world_pretrain", "learning_rate", "temperature_rate", "target_rate")
         self._refuse_what_cannot_work()
 
@@ -142,6 +151,11 @@ class ControlRecipe(AnyRecipe):
             raise GobiError(f"temperature must be above 0, got {self.temperature}")
         if self.capacity < self.batch:
             raise GobiError(f"capacity must hold a batch of {self.batch} at least, got {self.capacity}")
+        if self.paid == "made" and not registry.known_when_made(self.reward, self.lifelong):
+            raise GobiError(
+                "icm and rnd learn from the batches that are replayed: what they pay is known then, and "
+                "paid must be sampled"
+            )
         if self.imagines and self.world_prefill < self.world_length:
             raise GobiError(
                 f"world_prefill must be at least world_length, {self.world_length}, for there to be a "

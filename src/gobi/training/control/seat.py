@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +18,10 @@ from jaxtyping import Array, Float32, Key
 
 from gobi.agents.rad import Batch, Learner, Replay, empty
 from gobi.rewards.control import Reachability, Replayed
-from gobi.training.control import assembly, parcel
+from gobi.training.control import assembly, parcel, paying
 from gobi.training.control.changing import Change, Held
 from gobi.training.control.parcel import Parcel
+from gobi.training.control.paying import Knobs
 from gobi.training.control.recipe import ControlRecipe
 from gobi.types import Spec, Transition
 
@@ -38,21 +39,6 @@ HELD = ("learner", "reward", "replay", "told")
 
 Told = Float32[Array, "metrics 2"]
 """Sums of metrics since the last row, and over how many values."""
-
-
-class Knobs(NamedTuple):
-    """Numbers that scale something: other ones do not compile again."""
-
-    coefficient: np.float32
-    decay: np.float32
-    extrinsic: np.float32
-    clip: np.float32
-
-
-def knobs(recipe: ControlRecipe) -> Knobs:
-    """The numbers of a recipe."""
-    clip = recipe.clip if recipe.clip > 0 else np.inf
-    return Knobs(*map(np.float32, (recipe.coefficient, recipe.decay, recipe.extrinsic, clip)))
 
 
 @jax.tree_util.register_dataclass
@@ -82,7 +68,7 @@ class Program:
     """The compiled parts, the same for all seeds. What a call changes of what is held is used up."""
 
     def __init__(self, recipe: ControlRecipe, spec: Spec):
-        self.recipe, self.spec, self.knobs = recipe, spec, jax.device_put(knobs(recipe))
+        self.recipe, self.spec, self.knobs = recipe, spec, jax.device_put(paying.knobs(recipe))
         self.agent = assembly.learner(recipe)
         self.reward = assembly.reward(recipe, spec)
         self.slots = assembly.slots(recipe, spec)
@@ -176,7 +162,9 @@ class Program:
 
     def collect(self, seat: Seat, view: Any, action: Any, reached: Parcel) -> Seat:
         """A step was made, from what was seen in `view`."""
-        reward, replay = self._collected([seat.reward, seat.replay], view, action, reached)
+        # What a call is not given costs its host nothing.
+        moment = (seat.steps, self.knobs) if self.recipe.paid == "made" else ()
+        reward, replay = self._collected([seat.reward, seat.replay], view, action, reached, *moment)
         return dataclasses.replace(seat, reward=reward, replay=replay)
 
     def teach(self, seat: Seat, lesson: int) -> Seat:
@@ -228,27 +216,22 @@ class Program:
     def _learned(
         self, full: bool, learner: Learner, reward: Any, replay: Replay, key: Any, step: Any, knobs: Knobs
     ) -> tuple[Learner, Any, dict[str, Any]]:
-        drawing, paying, learning = jax.random.split(key, 3)
+        drawing, bonus_key, learning = jax.random.split(key, 3)
         batch: Batch = replay.sample(drawing, self.recipe.batch, self.recipe.stack)
-        reward, bonus, logged = self.reward.at_sampling(reward, paying, batch.stored, batch)
-        coefficient = knobs.coefficient * jnp.exp(step.astype(jnp.float32) * jnp.log1p(-knobs.decay))
-        extrinsic, intrinsic = knobs.extrinsic * batch.reward, coefficient * bonus
-        total = jnp.clip(extrinsic + intrinsic, -knobs.clip, knobs.clip)
+        reward, total, metrics = paying.replayed(
+            self.reward, reward, bonus_key, batch, knobs, step, self.recipe.paid
+        )
         learner, losses = self.agent.update(learner, learning, batch, total, full=full, replay=replay)
-        sizes = jnp.sum(jnp.abs(intrinsic)), jnp.sum(jnp.abs(extrinsic))
-        metrics = {
-            "bonus": jnp.mean(bonus),
-            "bonus_share": sizes[0] / jnp.maximum(sizes[0] + sizes[1], 1e-9),
-            "coefficient": coefficient,
-        }
         losses = {COLUMN_OF.get(name, name): value for name, value in losses.items()}
-        return learner, reward, metrics | logged | losses
+        return learner, reward, metrics | losses
 
     def _begin(self, state: list[Replay], observation: Any) -> tuple[Replay]:
         (replay,) = state
         return (replay.begin(observation),)
 
-    def _collect(self, state: list[Any], view: Any, action: Any, reached: Parcel) -> tuple[Any, Replay]:
+    def _collect(
+        self, state: list[Any], view: Any, action: Any, reached: Parcel, *moment: Any
+    ) -> tuple[Any, Replay]:
         reward, replay = state
         observation = parcel.observation(reached, self.spec)
         earned, terminated, truncated = parcel.earned(reached)
@@ -262,6 +245,9 @@ class Program:
             truncated=truncated[None],
         )
         reward, stored = self.reward.step(reward, transition)
+        if self.recipe.paid == "made":
+            steps, knobs = moment
+            reward, stored = paying.made(self.reward, reward, stored, replay.slot, knobs, steps)
         return reward, replay.add(action, earned, terminated, stored[0], observation)
 
     def _see(self, view: Any, steps: Any, reached: Parcel) -> tuple[Any, Any]:

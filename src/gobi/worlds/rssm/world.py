@@ -20,6 +20,7 @@ from gobi.worlds.rssm.network import Network, Sizes
 
 # What each option may be, for messages.
 CHOICES = {
+    "draws": ("uniform", "normal"),
     "prior": ("sample", "mean"),
     "hashed": ("real", "reconstructed"),
     "precision": ("float32", "bfloat16"),
@@ -44,6 +45,7 @@ class RSSM(eqx.Module):
 
     steps:          k, how far it imagines.
     actions:        n, how many futures; each takes a fresh random action at every step.
+    draws:          random actions are `uniform` in -1 .. 1, or `normal` and cut off there.
     prior:          imagined stochastic parts are drawn (`sample`) or the prior's `mean`.
     hashed:         what stands for the present state among the codes: the `real` frame, made 64x64, or what
                     the model has made of it (`reconstructed`), which is as blurred as what it imagines.
@@ -53,6 +55,7 @@ class RSSM(eqx.Module):
 
     steps: int = eqx.field(static=True, default=1)
     actions: int = eqx.field(static=True, default=5)
+    draws: str = eqx.field(static=True, default="uniform")
     prior: str = eqx.field(static=True, default="sample")
     hashed: str = eqx.field(static=True, default="real")
     precision: str = eqx.field(static=True, default="float32")
@@ -121,7 +124,7 @@ class RSSM(eqx.Module):
         followed = []
         for step_key in jax.random.split(key, self.steps):
             action_key, noise_key = jax.random.split(step_key)
-            action = jax.random.uniform(action_key, (self.actions, size), minval=-1.0, maxval=1.0)
+            action = self._random_actions(action_key, size)
             belief = self.follow(ws, belief, action, noise_key)
             followed.append(belief.features)
         return ws.network.decoder(jnp.concatenate(followed))
@@ -172,6 +175,11 @@ class RSSM(eqx.Module):
         network = cast(Network, optax.apply_updates(cast(optax.Params, ws.network), changes))
         metrics |= {"world/gradient": optax.tree.norm(gradient)}
         return RSSMState(network, optimiser, ws.learned + 1), metrics
+
+    def _random_actions(self, key: Key[Array, ""], size: int) -> Float32[Array, "actions size"]:
+        if self.draws == "normal":
+            return jnp.clip(jax.random.normal(key, (self.actions, size)), -1, 1)
+        return jax.random.uniform(key, (self.actions, size), minval=-1.0, maxval=1.0)
 
     def _optimiser(self) -> optax.GradientTransformation:
         # 1e-7 is what Keras adds to the root, where optax has 1e-8.
