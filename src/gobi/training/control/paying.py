@@ -7,6 +7,7 @@ known as the step is made; the lifelong factor and the coefficient may be those 
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import jax
@@ -28,7 +29,8 @@ class Knobs(NamedTuple):
     clip: np.float32
 
 
-class Newest(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Newest:
     """The step that is just being made, as a batch of one: all of it that may be asked for by then."""
 
     index: Int32[Array, " 1"]
