@@ -12,7 +12,8 @@ import pytest
 from compared_runs import N7, S3, cut, make_run
 
 from gobi.analysis import statistics
-from gobi.analysis.comparison import ALL, SHARED, compare, frames_of, notes
+from gobi.analysis.comparison import ALL, compare, frames_of, notes
+from gobi.analysis.pairs import SHARED
 from gobi.errors import GobiError
 
 
@@ -232,7 +233,7 @@ def test_all_tasks_are_summed_up_as_shares_of_what_can_be_reached_over_seeds_and
     assert row.value == pytest.approx(float(statistics.interquartile_mean(np.concatenate([*areas.values()]))))
     assert (row.low, row.high) == pytest.approx(expected)
     assert found.row(SHARED, "count", "improvement_area", "gobi").value == 0.0
-    assert found.row(SHARED, "count", "separation_by_chance", "gobi").value == pytest.approx(1 / 70**2)
+    assert found.row(SHARED, "count", "permutation_area", "gobi").value == pytest.approx(2 / 70**2)
 
 
 def test_methods_are_summed_up_over_the_frames_that_all_have_so_that_the_longer_is_not_the_better(tmp_path):

@@ -142,31 +142,6 @@ def test_its_interval_is_that_of_a_loop_over_resamples():
     assert interval == pytest.approx(tuple(np.quantile(drawn, [0.025, 0.975])), abs=0.02)
 
 
-def test_the_chance_of_separation_counts_the_orders_in_which_seeds_may_come_in():
-    orders = list(itertools.permutations(range(5)))
-    separated = [order for order in orders if min(order[:2]) > max(order[2:])]
-    assert statistics.chance_of_separation([(2, 3)]) == pytest.approx(len(separated) / len(orders))
-    assert statistics.chance_of_separation([(4, 4), (2, 3)]) == pytest.approx(1 / 70 / 10)
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs", "said"),
-    [
-        ([7, 8, 9], [1, 2, 3], "too few seeds"),
-        # One of nine pairs is lost: the bootstrap's interval leaves out one half, and that is no evidence.
-        ([2.5, 8, 9], [1, 2, 3], "too few seeds"),
-        ([1, 2, 3], [2.5, 8, 9], "too few seeds"),
-        ([6, 7, 8, 9], [1, 2, 3, 4], "better"),
-        ([1, 2, 3, 4], [6, 7, 8, 9], "worse"),
-        ([1, 3, 5, 7], [2, 4, 6, 8], "alike"),
-    ],
-)
-def test_three_seeds_against_three_settle_nothing_whether_or_not_one_lost(ours, theirs, said):
-    _, interval = statistics.probability_of_improvement([np.array(ours, float)], [np.array(theirs, float)])
-    chance = statistics.chance_of_separation([(len(ours), len(theirs))])
-    assert statistics.direction(interval, chance) == said
-
-
 # Censored times
 
 times_and_solved = st.lists(st.tuples(st.integers(1, 8), st.booleans()), min_size=1, max_size=12)

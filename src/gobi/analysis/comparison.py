@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gobi.analysis import statistics
 from gobi.analysis.grouping import Group, Method, Peeks, group
+from gobi.analysis.pairs import Pair, against
 from gobi.analysis.runs import Run
 from gobi.analysis.scores import Line, Row, Scored, Task, summed_line, summed_up
 from gobi.envs.dmc import is_control
@@ -20,8 +20,6 @@ from gobi.errors import GobiError
 
 ALL = "all tasks"
 """Those that every method has."""
-SHARED = "tasks of both"
-"""Those that a pair of methods has, if several."""
 SHARE_OF_BEST = 0.9
 """The default threshold: of the best return known, or of all episodes."""
 
@@ -39,6 +37,7 @@ class Comparison:
     normalised:  whether summed-up scores are shares of the best return known.
     rows:        every number.
     lines:       every learning curve.
+    pairs:       each two methods that have a task in common.
     """
 
     metric: str
@@ -51,6 +50,7 @@ class Comparison:
     normalised: bool
     rows: list[Row]
     lines: list[Line]
+    pairs: list[Pair]
 
     def row(self, task: str, method: str, statistic: str, other: str = "") -> Row | None:
         """One number, if there is such."""
@@ -66,14 +66,6 @@ class Comparison:
             for run in one.runs if one.task == task else ():
                 found.setdefault(run.name, run)
         return list(found.values())
-
-    def common_ends(self, mine: Method, other: Method) -> list[float]:
-        """The frames that two methods have in common, on each task of both."""
-        ends: dict[str, list[float]] = {}
-        for one in self.groups:
-            if one.method in (mine, other):
-                ends.setdefault(one.task, []).append(one.end)
-        return [min(both) for both in ends.values() if len(both) == 2]
 
     def to_csv(self) -> str:
         """All numbers, one a line."""
@@ -119,9 +111,10 @@ def compare(
             chosen = [scored[name, method] for name in common]
             rows += summed_up(ALL, method, chosen, normalised)
             lines.append(summed_line(ALL, method, chosen, normalised))
-    for mine, other in itertools.combinations(methods, 2):
-        rows += _pair(mine, other, scored, seed)
-    return Comparison(metric, seed, peeks, groups, tasks, methods, common, normalised, rows, lines)
+    each_two = itertools.combinations(methods, 2)
+    pairs = [pair for mine, other in each_two if (pair := against(mine, other, scored, seed))]
+    rows += [row for pair in pairs for row in pair.rows]
+    return Comparison(metric, seed, peeks, groups, tasks, methods, common, normalised, rows, lines, pairs)
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -234,31 +227,6 @@ def task_of(groups: Sequence[Group], metric: str, threshold: float | None = None
         elif metric == "success":
             threshold = SHARE_OF_BEST
     return Task(name, horizon, threshold, best)
-
-
-def _pair(mine: Method, other: Method, scored: dict[tuple[str, Method], Scored], seed: int) -> list[Row]:
-    """One method against another, on the tasks that both have, over the frames that both have there."""
-    pairs = [
-        (one, scored[task, other])
-        for (task, method), one in scored.items()
-        if method == mine and (task, other) in scored
-    ]
-    if not pairs:
-        return []
-    name = SHARED if len(pairs) > 1 else pairs[0][0].task.name
-    sizes = [(len(a.final), len(b.final)) for a, b in pairs]
-    seeds, rows = sum(a + b for a, b in sizes), []
-    ends = [min(a.end, b.end) for a, b in pairs]
-    frames = ends[0] if len(ends) == 1 else None
-    for score, seen in (("area", Scored.area_over), ("final", Scored.after)):
-        ours = [seen(a, end) for (a, _), end in zip(pairs, ends, strict=True)]
-        theirs = [seen(b, end) for (_, b), end in zip(pairs, ends, strict=True)]
-        value, interval = statistics.probability_of_improvement(ours, theirs, seed)
-        edges = interval or (None, None)
-        rows.append(Row(name, mine.label, other.label, f"improvement_{score}", value, *edges, seeds, frames))
-    chance = statistics.chance_of_separation(sizes)
-    last = Row(name, mine.label, other.label, "separation_by_chance", chance, None, None, seeds, frames)
-    return [*rows, last]
 
 
 def _edge(values: Any) -> Iterable[Any]:

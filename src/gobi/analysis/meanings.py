@@ -15,7 +15,7 @@ STATISTICS = {
     "steps_per_second": "steps of all seeds together per second of wall-clock",
     "improvement_area": "how often a seed has a larger area than one of the other, to their common end",
     "improvement_final": "how often a seed is higher than one of the other, at their common end",
-    "separation_by_chance": "how likely so few seeds of equal methods are fully separated, one way",
+    "permutation_area": "how often equal methods would differ at least so much in area, permutation test",
 }
 """By their names in comparison.csv."""
 
@@ -66,8 +66,13 @@ EXPLAINED = {
     "Probability of improvement": (
         "How often a random seed of one method beats a random seed of the other on the same task, over the "
         "frames that both have, ties counted half; 0.5 is no difference. It says how surely, not by how "
-        "much. If no seed ever lost, the bootstrap has no width; then 'by chance' says how often equal "
-        "methods would do the same with so few seeds."
+        "much."
+    ),
+    "Equal methods would": (
+        "How often two equal methods would have areas at least as different as these, either way: an exact "
+        "permutation test of the probability of improvement, which deals the seeds of each task out to the "
+        "two methods in all possible ways. A method is called better only if this is below 0.05 and the "
+        "interval of the probability leaves out one half."
     ),
     "Wall-clock": (
         "Of training up to the method's end, compiling included, pre-training not; runs are added up, the "

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 
 from gobi.analysis import statistics
 from gobi.analysis.card_table import cards
-from gobi.analysis.comparison import ALL, SHARED, Comparison, frames_of, millions, notes
-from gobi.analysis.drawing import DARK, LIGHT, label, letter, svg, swatch
+from gobi.analysis.cells import method_cell, number_cell, table, text_cell
+from gobi.analysis.comparison import ALL, Comparison, frames_of, millions, notes
+from gobi.analysis.drawing import DARK, LIGHT, label, svg, swatch
 from gobi.analysis.grouping import Method
 from gobi.analysis.meanings import COLUMNS, EXPLAINED
-from gobi.analysis.scores import Row
+from gobi.analysis.pair_table import pair_table
 from gobi.envs.dmc import is_control
 from gobi.envs.minigrid.registry import bare
 
@@ -36,7 +35,7 @@ def html(comparison: Comparison) -> str:
         *_methods(comparison),
         *_curves(comparison),
         *_over_all(comparison),
-        *_pairs(comparison),
+        *pair_table(comparison),
         *(part for task in comparison.tasks for part in _task(comparison, task)),
         *cards(comparison),
         *_explained(),
@@ -48,36 +47,6 @@ def html(comparison: Comparison) -> str:
         + "\n".join(sections)
         + "\n</body></html>\n"
     )
-
-
-def shown(row: Row) -> tuple[str, str]:
-    """A number and its interval as the tables show them; empty where there is none."""
-    text = _text_of(row)
-    if row.low is None or row.high is None:
-        return _value(row, text), ""
-    if math.isinf(row.high):
-        return _value(row, text), f"from {text(row.low)}"
-    return _value(row, text), f"{text(row.low)} to {text(row.high)}"
-
-
-def _value(row: Row, text: Callable[[float], str]) -> str:
-    if math.isinf(row.value):
-        return "never"
-    if row.statistic == "solved":
-        return f"{round(row.value * row.seeds)} of {row.seeds}"
-    return f"at least {text(row.value)}" if row.at_least else text(row.value)
-
-
-def _text_of(row: Row) -> Callable[[float], str]:
-    if row.statistic.startswith("frames"):
-        return millions
-    if row.statistic == "seconds":
-        return lambda value: f"{value / 60:.1f} min"
-    if row.statistic == "steps_per_second":
-        return lambda value: f"{value:,.0f}"
-    if row.statistic == "separation_by_chance":
-        return lambda value: f"1 in {1 / value:,.0f}"
-    return lambda value: f"{value:.3f}" if abs(value) < 10 else f"{value:.1f}"
 
 
 def _title(comparison: Comparison) -> str:
@@ -129,14 +98,14 @@ def _methods(comparison: Comparison) -> list[str]:
         settings = ", ".join(f"{name} = {value}" for name, value in method.settings)
         seeds = "; ".join(f"{len(one.curves)} on {bare(one.task)}" for one in groups)
         words = (method.reward, method.recipe, method.world, settings or "-", ", ".join(privileged) or "-")
-        cells = [_plain(text, name) for text, name in zip(words, headings[1:], strict=False)]
-        cells += [_plain(str(len(runs)), "runs"), _plain(seeds, "seeds")]
-        rows.append(f"<tr>{_named(number, method)}{''.join(cells)}</tr>")
+        cells = [text_cell(text, name) for text, name in zip(words, headings[1:], strict=False)]
+        cells += [text_cell(str(len(runs)), "runs"), text_cell(seeds, "seeds")]
+        rows.append(f"<tr>{method_cell(number, method)}{''.join(cells)}</tr>")
     about = (
         "Runs count as one method if they have the same reward, recipe and world and, on each task, the same "
         "settings; room for levels and codes, snapshots, and how often a run is evaluated do not matter."
     )
-    return [f'<h2 id="methods">Methods</h2><p class="quiet">{about}</p>', _table(headings, rows)]
+    return [f'<h2 id="methods">Methods</h2><p class="quiet">{about}</p>', table(headings, rows)]
 
 
 def _curves(comparison: Comparison) -> list[str]:
@@ -202,92 +171,15 @@ def _numbers(
     for number, method in enumerate(comparison.methods):
         found = [comparison.row(task, method.label, name) for name in wanted]
         if any(found):
-            cells = [_number(row, COLUMNS[name]) for row, name in zip(found, wanted, strict=True)]
-            cells[:0] = [_plain(lengths[method], FRAMES)] if lengths else []
-            rows.append(f"<tr>{_named(number, method)}{''.join(cells)}</tr>")
-    return _table(("method", *[FRAMES] * bool(lengths), *(COLUMNS[name] for name in wanted)), rows)
-
-
-def _pairs(comparison: Comparison) -> list[str]:
-    if len(comparison.methods) < 2:
-        return []
-    headings = (
-        "pair", "on", "over frames", "larger area", "ends higher", "no seed lost: by chance",
-        "verdict by area",
-    )  # fmt: skip
-    rows = []
-    for (a, mine), (b, other) in itertools.combinations(enumerate(comparison.methods), 2):
-        task = next(
-            (row.task for row in comparison.rows if (row.method, row.other) == (mine.label, other.label)), ""
-        )
-        names = ("improvement_area", "improvement_final", "separation_by_chance")
-        area, final, chance = (comparison.row(task, mine.label, name, other.label) for name in names)
-        if area is None or final is None or chance is None:
-            continue
-        head = f"<th>{swatch(a)}{escape(mine.label)} <br>over {swatch(b)}{escape(other.label)}</th>"
-        ends = comparison.common_ends(mine, other)
-        where = bare(task) if task != SHARED else f"{len(ends)} tasks"
-        over = " to ".join(dict.fromkeys(map(millions, (min(ends), max(ends)))))
-        # How likely such a win is by chance is of interest only where there was one.
-        won = {area.value, final.value} & {0.0, 1.0}
-        cells = [_plain(where, "on"), _plain(over, "over frames")]
-        cells += [_number(area, "larger area"), _number(final, "ends higher")]
-        cells += [_number(chance if won else None, headings[5])]
-        cells += [_plain(verdict(area, chance, a, b), headings[6])]
-        rows.append(f"<tr>{head}{''.join(cells)}</tr>")
-    about = (
-        "Probability of improvement: how often a seed of the first beats one of the second on the same task, "
-        "over the frames that both have there. "
-        "Many pairs at 95 % will show a difference or two by chance alone."
-    )
-    return [f'<h2 id="pairs">Method against method</h2><p class="quiet">{about}</p>', _table(headings, rows)]
-
-
-def verdict(improvement: Row, chance: Row, mine: int, other: int) -> str:
-    """What a probability of improvement allows to say, in words."""
-    if improvement.low is None or improvement.high is None:
-        return "one seed is too few to tell"
-    words = {
-        "too few seeds": "too few seeds to tell",
-        "better": f"{letter(mine)} is better",
-        "worse": f"{letter(other)} is better",
-        "alike": "cannot be told apart",
-    }
-    return words[statistics.direction((improvement.low, improvement.high), chance.value)]
+            cells = [number_cell(row, COLUMNS[name]) for row, name in zip(found, wanted, strict=True)]
+            cells[:0] = [text_cell(lengths[method], FRAMES)] if lengths else []
+            rows.append(f"<tr>{method_cell(number, method)}{''.join(cells)}</tr>")
+    return table(("method", *[FRAMES] * bool(lengths), *(COLUMNS[name] for name in wanted)), rows)
 
 
 def _explained() -> list[str]:
     parts = [f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in EXPLAINED.items()]
     return ['<h2 id="meaning">What the numbers mean</h2>', f"<dl>{''.join(parts)}</dl>"]
-
-
-def _table(headings: Sequence[str], rows: Sequence[str]) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in headings)
-    return (
-        f'<div class="scroll"><table class="stack"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
-
-
-def _named(number: int, method: Method) -> str:
-    return f'<th scope="row">{swatch(number)}{escape(method.label)}</th>'
-
-
-def _plain(text: str, heading: str) -> str:
-    return f'<td data-label="{escape(heading)}"><span>{escape(text)}</span></td>'
-
-
-def _number(row: Row | None, heading: str) -> str:
-    """A cell with a number of the comparison, and which one it is."""
-    if row is None:
-        return _plain("-", heading)
-    value, interval = shown(row)
-    key = escape("|".join((row.task, row.method, row.other, row.statistic)))
-    small = f"<small>{escape(interval)}</small>" if interval else ""
-    return (
-        f'<td class="number" data-label="{escape(heading)}" data-key="{key}">'
-        f"<span>{escape(value)}{small}</span></td>"
-    )
 
 
 def _anchor(task: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -135,30 +134,6 @@ def _wins(
 def _shares(random: np.random.Generator, size: int, resamples: int) -> Float64[np.ndarray, "resamples size"]:
     """How much of each resample is each run."""
     return random.multinomial(size, np.full(size, 1 / size), resamples) / size
-
-
-def chance_of_separation(sizes: Sequence[tuple[int, int]]) -> float:
-    """How likely every seed of one method beats every seed of the other if the methods are the same.
-
-    sizes:  for each task, the seeds of either. Of all orders in which they may come in, one does it. The
-            bootstrap knows nothing of this: where no seed ever lost, no resample has one that did.
-    """
-    return math.prod(1 / math.comb(ours + theirs, ours) for ours, theirs in sizes)
-
-
-Direction = Literal["better", "worse", "alike", "too few seeds"]
-
-
-def direction(improvement: Interval | None, chance: float) -> Direction:
-    """What the interval of a probability of improvement allows to say of the first method.
-
-    chance:  see `chance_of_separation`. Where even the clearest outcome is no rarer than that, no interval of
-             so few seeds is to be believed: the bootstrap's are too narrow then, or have no width at all.
-    """
-    if improvement is None or 2 * chance > 1 - LEVEL:
-        return "too few seeds"
-    low, high = improvement
-    return "better" if low > 0.5 else "worse" if high < 0.5 else "alike"
 
 
 # Times that may not have come before the end

@@ -10,6 +10,7 @@ import tyro
 
 from gobi.analysis import comparison as comparisons
 from gobi.analysis import page
+from gobi.analysis.cells import shown
 from gobi.analysis.comparison import Comparison, frames_of, millions
 from gobi.analysis.drawing import png
 from gobi.analysis.grouping import Peeks
@@ -74,7 +75,7 @@ def _tell(found: Comparison) -> None:
     show(rows, HEADINGS, numbers=HEADINGS[2:])
     for row in found.rows:
         if row.statistic == "improvement_area":
-            value, interval = page.shown(row)
+            value, interval = shown(row)
             over = f"{millions(row.frames)} frames" if row.frames else "the frames that both have"
             say(f"a seed of '{row.method}' has a larger area than one of '{row.other}': {value}"
                 f"{f' ({interval})' if interval else ''}, {bare(row.task)}, over {over}")  # fmt: skip
@@ -86,7 +87,7 @@ def _text(found: Comparison, task: str, method: str, statistic: str) -> str:
     row = found.row(task, method, statistic)
     if row is None:
         return "-"
-    value, interval = page.shown(row)
+    value, interval = shown(row)
     return f"{value} ({interval})" if interval else value
 
 

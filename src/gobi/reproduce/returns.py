@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float64
 
-from gobi.analysis import statistics
+from gobi.analysis import chance, statistics
 from gobi.analysis.comparison import millions
 from gobi.analysis.scores import Scored
 from gobi.reproduce import published
@@ -34,9 +34,8 @@ def ahead(found: Compared, first: str, second: str) -> Verdict:
     told = f"{_means([one, other])} ({found.footing})"
     if not (one.area.any() or other.area.any()):
         return Verdict("undecided", f"neither earns anything: {told}")
-    _, interval = statistics.probability_of_improvement([one.area], [other.area])
-    seen = statistics.direction(interval, statistics.chance_of_separation([(len(one.area), len(other.area))]))
-    outcomes: dict[statistics.Direction, Outcome] = {"better": "held", "worse": "not held"}
+    seen = chance.compared([one.area], [other.area])
+    outcomes: dict[chance.Direction, Outcome] = {"better": "held", "worse": "not held"}
     doubts = {"too few seeds": "too few seeds to tell: ", "alike": "cannot be told apart: "}
     return Verdict(outcomes.get(seen, "undecided"), f"{doubts.get(seen, '')}{told}")
 

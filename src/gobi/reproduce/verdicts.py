@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from gobi.analysis import statistics
+from gobi.analysis import chance, statistics
 from gobi.analysis.comparison import millions
 from gobi.analysis.scores import Scored
 from gobi.reproduce.evidence import Compared
@@ -60,10 +60,8 @@ def sooner(found: Compared, first: str, second: str) -> Verdict:
     told = f"{reaches([one, other])}: {_times(value, low, high)} the frames ({found.footing})"
     if not (one.solved.any() or other.solved.any()):
         return Verdict("undecided", f"neither gets there: {told}")
-    _, interval = statistics.probability_of_improvement([-one.times], [-other.times])
-    chance = statistics.chance_of_separation([(len(one.times), len(other.times))])
-    seen = statistics.direction(interval, chance)
-    outcomes: dict[statistics.Direction, Outcome] = {"better": "held", "worse": "not held"}
+    seen = chance.compared([-one.times], [-other.times])
+    outcomes: dict[chance.Direction, Outcome] = {"better": "held", "worse": "not held"}
     outcome = outcomes.get(seen, "undecided")
     if seen == "too few seeds":
         told = f"too few seeds to tell: {told}"
