@@ -249,6 +249,29 @@ def test_a_verdict_says_no_more_than_the_seeds_do(tmp_path, theirs, words):
     assert verdict(pair, 0, 1) == words
 
 
+S4 = "MiniGrid-KeyCorridorS4R3-v0"
+LATER, EARLIER = (4e6, 4.5e6, 5e6, 5.5e6), (1e6, 1.1e6, 1.2e6, 1.3e6)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "words"),
+    [
+        ((LATER, LATER, LATER), "A is better"),
+        # Over all three tasks the first is ahead, by interval and by permutation.
+        ((LATER, LATER, EARLIER), "tasks disagree: A is better on 2, B on 1 of 3"),
+        ((LATER, EARLIER, EARLIER), "tasks disagree: A is better on 1, B on 2 of 3"),
+        ((LATER, LATER, (2e6, 2.1e6, 2.8e6, 3.4e6)), "A is better, though behind on 1 of 3 tasks"),
+        ((EARLIER, EARLIER, (2.2e6, 2.6e6, 3.4e6, 4e6)), "B is better, though behind on 1 of 3 tasks"),
+    ],
+)
+def test_a_verdict_over_tasks_that_disagree_says_so(tmp_path, theirs, words):
+    for task, times in zip((N7, S3, S4), theirs, strict=True):
+        make_run(tmp_path / task / "a", task=task, solved_at=SOON)
+        make_run(tmp_path / task / "b", task=task, reward="r3", solved_at=times)
+    (pair,) = compare([tmp_path]).pairs
+    assert verdict(pair, 0, 1) == words
+
+
 def test_cards_stand_side_by_side_with_what_differs_marked(text):
     assert '<tr class="differs"><th scope="row">≠ reward</th>' in text
     # Two of three runs have the world of the usual kind.

@@ -41,11 +41,20 @@ def _line(comparison: Comparison, pair: Pair) -> str:
 
 
 def verdict(pair: Pair, mine: int, other: int) -> str:
-    """What the areas allow to say, in words; the methods go by the letters of these numbers."""
+    """What the areas allow to say, in words; the methods go by the letters of these numbers.
+
+    Where tasks disagree there is no winner over all of them, whatever the mean over tasks is.
+    """
+    ours, theirs = pair.on.count("better"), pair.on.count("worse")
+    if ours and theirs:
+        of = f"of {len(pair.on)}"
+        return f"tasks disagree: {letter(mine)} is better on {ours}, {letter(other)} on {theirs} {of}"
     words: dict[Direction, str] = {
         "too few seeds": "too few seeds to tell",
         "better": f"{letter(mine)} is better",
         "worse": f"{letter(other)} is better",
         "alike": "cannot be told apart",
     }
-    return words[pair.verdict]
+    behind = {"better": pair.losses, "worse": pair.wins}.get(pair.verdict, 0)
+    though = f", though behind on {behind} of {len(pair.on)} tasks" if behind else ""
+    return words[pair.verdict] + though

@@ -23,6 +23,9 @@ class Pair:
     ends:     the frames that both have, on each of the tasks.
     rows:     the numbers.
     verdict:  by the areas, over all tasks.
+    on:       the same on each task alone.
+    losses:   tasks on which seeds of the first have the larger area less often than not.
+    wins:     and more often than not.
     """
 
     mine: Method
@@ -31,6 +34,9 @@ class Pair:
     ends: list[float]
     rows: list[Row]
     verdict: Direction
+    on: list[Direction]
+    losses: int
+    wins: int
 
 
 def against(
@@ -62,4 +68,8 @@ def against(
         row("improvement_final", *statistics.probability_of_improvement(*finals, seed)),
         row("permutation_area", chance.permutation_p(*areas, seed)),
     ]
-    return Pair(mine, other, name, ends, rows, chance.compared(*areas, seed))
+    each = [([x], [y]) for x, y in zip(*areas, strict=True)]
+    on = [chance.compared(x, y, seed) for x, y in each]
+    shares = [statistics.probability_of_improvement(x, y, resamples=1)[0] for x, y in each]
+    losses, wins = sum(share < 0.5 for share in shares), sum(share > 0.5 for share in shares)
+    return Pair(mine, other, name, ends, rows, chance.compared(*areas, seed), on, losses, wins)
