@@ -51,6 +51,7 @@ def make_run(
         "recipe_digest": made.digest, "world": world, "seeds": seeds, "frames": int(frames),
         "pretraining_frames": pretraining, "privileged": ["panorama"], "device": "cpu",
         "finished": "2030-01-01", "command": "gobi train <b>&", "versions": {"jax": "0.10"},
+        "commit": "1c4f986",
     }  # fmt: skip
     (folder / "card.json").write_text(json.dumps({**described, **(card or {})}))
     return folder

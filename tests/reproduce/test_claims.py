@@ -143,6 +143,17 @@ def test_a_simulator_helps_more_only_where_seeds_get_there(tmp_path, times, outc
     assert verdict.outcome == outcome
 
 
+def test_two_seeds_each_do_not_settle_where_a_simulator_helps_more(tmp_path):
+    for kind, task in (("N7", N7), ("S4", "MiniGrid-KeyCorridorS4R3-v0")):
+        for name in ("learned", "real"):
+            times = (3e6, 3.1e6) if (kind, name) == ("S4", "learned") else (1e6, 1.1e6)
+            options = {"task": task, "solved_at": times, "seeds": (0, 1), "plateau": 0.65}
+            make_arm(tmp_path / kind / name, "dynamics", name, **options)
+    verdict = BY_NAME["real-keycorridor"].verdict(Evidence(gather([tmp_path])))
+    assert verdict.outcome == "undecided"
+    assert verdict.because.startswith("too few seeds to tell: ")
+
+
 def test_what_a_test_shows_is_counted_apart():
     judged = [(claim, claim.verdict(Evidence([]))) for claim in CLAIMS]
     assert tally(judged) == f"1 held, {len(CLAIMS) - 2} not run, 1 shown by a test"
@@ -156,7 +167,37 @@ def test_the_page_tells_the_commits_of_the_runs(tmp_path):
     page = claims_page.markdown(Evidence(gather([tmp_path])), "gobi claims")
     assert "| gobi | 4 | 8.00M | 0123456+ | minigrid gobi" in page
     assert "| noveld | 4 | 8.00M | abcdef0 | minigrid noveld" in page
-    assert "sooner on MultiRoom-N7-S8 (from different versions of the code), 11 tasks not run" in page
+    told = "sooner on MultiRoom-N7-S8, 11 tasks not run; ride: not run; rnd: not run; ec: not run"
+    assert f"{told}; from different versions of the code (MultiRoom-N7-S8) |" in page
+
+
+@pytest.mark.parametrize(
+    ("commits", "told"),
+    [
+        (("681275fabc", "681275fabc"), ""),
+        (("681275fabc", "6a25fcdabc"), "from different versions of the code"),
+        (("681275fabc", "681275fabc+changes"), "from different versions of the code"),
+        (("681275fabc", None), "version not recorded"),
+        ((None, None), "version not recorded"),
+    ],
+)
+def test_a_verdict_tells_doubts_about_the_code_once_however_many_tasks_it_is_about(tmp_path, commits, told):
+    for task in (N7, "MiniGrid-KeyCorridorS4R3-v0"):
+        for name, times, commit in zip(("gobi", "noveld"), (FAST, SLOW), commits, strict=True):
+            options = {"task": task, "solved_at": times, "card": {"commit": commit}}
+            make_arm(tmp_path / task / name, "minigrid", name, plateau=0.65, **options)
+    found = Evidence(gather([tmp_path]))
+    for name in ("learned-enough", "twelve"):
+        because = BY_NAME[name].verdict(found).because
+        where = f"; {told} (MultiRoom-N7-S8, KeyCorridorS4R3)"
+        assert because.endswith(where) if told else "version" not in because
+        assert because.count("version") == bool(told)
+
+
+def test_a_run_without_a_commit_is_told_so_in_the_table(tmp_path):
+    make_arm(tmp_path / "gobi", "minigrid", "gobi", task=N7, card={"commit": None})
+    page = claims_page.markdown(Evidence(gather([tmp_path])), "gobi claims")
+    assert "| gobi | 4 | 8.00M | not recorded | minigrid gobi" in page
 
 
 def test_the_illustration_holds_by_planning_and_needs_no_run():

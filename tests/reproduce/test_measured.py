@@ -14,6 +14,7 @@ from gobi import make
 from gobi.reproduce import measured
 from gobi.reproduce.claims import CLAIMS
 from gobi.reproduce.evidence import Evidence, gather
+from gobi.reproduce.studies import TWELVE
 from gobi.training import recipes, world_model
 from gobi.worlds.collecting import Transitions
 
@@ -114,12 +115,15 @@ def gobi(tmp_path):
     return make_arm(tmp_path / "gobi", "minigrid", "gobi", task=N7, card={"pretraining_pairs": 48_000})
 
 
-@pytest.mark.parametrize(("share", "outcome"), [(0.2, "held"), (0.9, "not held"), (0.5, "undecided")])
-def test_doors_are_judged_by_the_models_report(gobi, tmp_path, share, outcome):
+@pytest.mark.parametrize("share", [0.2, 0.9])
+def test_toggles_are_told_and_settle_nothing_about_doors_that_open_for_the_first_time(gobi, tmp_path, share):
     toggle = {"action": "toggle", "changing": 40, "changing_exact": share}
     (gobi / "world_report.json").write_text(json.dumps({"actions": [toggle], "total": {"exact": 0.97}}))
     found = Evidence(gather([tmp_path]))
-    assert BY_NAME["doors"].verdict(found).outcome == outcome
+    verdict = BY_NAME["doors"].verdict(found)
+    assert verdict.outcome == "undecided"
+    assert verdict.because.startswith("not tested: what was measured are all toggles that change the view")
+    assert f"MultiRoom-N7-S8 {share:.0%} of 40; 11 of 12 tasks are missing" in verdict.because
     assert measured.exact_before(found.runs[0]) == 0.97
 
 
@@ -129,10 +133,20 @@ def test_a_report_without_toggles_says_nothing(gobi, tmp_path):
     assert BY_NAME["doors"].verdict(Evidence(gather([tmp_path]))).outcome == "not run"
 
 
-def test_pairs_are_judged_by_the_card(gobi, tmp_path):
-    verdict = BY_NAME["pairs"].verdict(Evidence(gather([tmp_path])))
-    assert verdict.outcome == "held"
-    assert "MultiRoom-N7-S8 48,000; the paper: 50,000" in verdict.because
+def test_pairs_are_judged_by_the_cards_of_all_tasks(gobi, tmp_path):
+    part = BY_NAME["pairs"].verdict(Evidence(gather([tmp_path])))
+    assert part.outcome == "undecided"
+    assert "MultiRoom-N7-S8 48,000; the paper: 50,000; 11 of 12 tasks are missing" in part.because
+    for task in TWELVE:
+        # A card that does not tell is as good as missing.
+        pairs = None if task == TWELVE[-1] else 48_000
+        make_arm(tmp_path / task, "minigrid", "gobi", task=task, card={"pretraining_pairs": pairs})
+    most = BY_NAME["pairs"].verdict(Evidence(gather([tmp_path])))
+    assert most.outcome == "undecided"
+    assert most.because.endswith("; 1 of 12 tasks are missing")
+    card = tmp_path / TWELVE[-1] / "card.json"
+    card.write_text(json.dumps({**json.loads(card.read_text()), "pretraining_pairs": 48_000}))
+    assert BY_NAME["pairs"].verdict(Evidence(gather([tmp_path]))).outcome == "held"
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,15 @@ def test_as_good_is_within_the_margin_of_each_of_the_others(tmp_path):
     assert returns.as_good(found, five, [three, twenty]).outcome == "not held"
 
 
+def test_two_seeds_are_too_few_to_be_as_good(tmp_path):
+    for name in ("n3-k1", "n5-k1"):
+        made(tmp_path / name, name, SOON[:2], study="dmc-search")
+    three, five = "dmc-search/n3-k1", "dmc-search/n5-k1"
+    verdict = returns.as_good(Evidence(gather([tmp_path])).compared(HOPPER, three, five), five, [three])
+    assert verdict.outcome == "undecided"
+    assert verdict.because.startswith("too few seeds to tell: ")
+
+
 @pytest.mark.parametrize(
     ("plateau", "where"), [(225.0, "inside"), (217.0, "inside"), (215.0, "below"), (235.0, "above")]
 )

@@ -55,6 +55,28 @@ def test_three_seeds_each_are_too_few(compared):
     assert "too few seeds" in verdict.because
 
 
+SAME = (2.1e6, 2.2e6, 2.3e6, 2.4e6)
+
+
+@pytest.mark.parametrize(
+    ("judge", "ours", "theirs"),
+    [
+        (lambda found: verdicts.alike(found, [A, B]), SAME, SAME),
+        (lambda found: verdicts.alike(found, [A, B]), FAST, SLOW),
+        (lambda found: verdicts.not_sooner(found, A, B), SAME, SAME),
+        (lambda found: verdicts.not_sooner(found, A, B), FAST, SLOW),
+        (lambda found: verdicts.times_as_many(found, B, A, 3.0), SAME, SLOW),
+        (lambda found: verdicts.times_as_many(found, B, A, 30.0), SAME, SLOW),
+    ],
+)
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_nor_do_two_or_three_seeds_each_settle_a_ratio(compared, judge, ours, theirs, seeds):
+    verdict = judge(compared(ours[:seeds], theirs[:seeds]))
+    assert verdict.outcome == "undecided"
+    assert verdict.because.startswith("too few seeds to tell: ")
+    assert judge(compared(ours, theirs)).outcome in ("held", "not held")
+
+
 def test_seeds_that_overlap_cannot_be_told_apart(compared):
     verdict = verdicts.sooner(compared((2e6, 3e6, 4e6, 5e6), (2.2e6, 3.2e6, 3.8e6, 4.8e6)), A, B)
     assert verdict.outcome == "undecided"

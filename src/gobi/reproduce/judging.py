@@ -9,9 +9,8 @@ from gobi.analysis.runs import Run
 from gobi.reproduce import illustration, measured, returns, verdicts
 from gobi.reproduce.evidence import Compared, Evidence, NotRun, arm_name
 from gobi.reproduce.measured import Visits
-from gobi.reproduce.occasion import OTHER_CODE
 from gobi.reproduce.study import short
-from gobi.reproduce.verdicts import MARGIN, Verdict
+from gobi.reproduce.verdicts import MARGIN, TOO_FEW, Verdict, doubted, too_few
 
 Judge = Callable[[Evidence], Verdict]
 
@@ -39,7 +38,12 @@ def each(*judges: Judge) -> Judge:
 
 def pair(judge: Callable[..., Verdict], task: str, first: str, second: str, *more: Any) -> Judge:
     """What a function of `verdicts` or `measured` says of two arms on a task, each named STUDY/ARM."""
-    return lambda evidence: judge(evidence.compared(task, first, second), first, second, *more)
+
+    def judged(evidence: Evidence) -> Verdict:
+        found = evidence.compared(task, first, second)
+        return doubted(judge(found, first, second, *more), found)
+
+    return judged
 
 
 def sooner(tasks: Sequence[str], first: str, *others: str) -> Judge:
@@ -59,17 +63,32 @@ def _ahead(found: Compared, first: str, second: str) -> Verdict:
 
 def as_good(task: str, arm: str, *others: str) -> Judge:
     """An arm does about as well as the others, by the mean return over the frames that all have."""
-    return lambda evidence: returns.as_good(evidence.compared(task, arm, *others), arm, others)
+
+    def judge(evidence: Evidence) -> Verdict:
+        found = evidence.compared(task, arm, *others)
+        return doubted(returns.as_good(found, arm, others), found)
+
+    return judge
 
 
 def alike(task: str, *arms: str) -> Judge:
     """Arms take equally many frames."""
-    return lambda evidence: verdicts.alike(evidence.compared(task, *arms), arms)
+
+    def judge(evidence: Evidence) -> Verdict:
+        found = evidence.compared(task, *arms)
+        return doubted(verdicts.alike(found, arms), found)
+
+    return judge
 
 
 def solves(task: str, arm: str) -> Judge:
     """Every seed of an arm gets to the threshold."""
-    return lambda evidence: verdicts.all_solve(evidence.compared(task, arm), arm)
+
+    def judge(evidence: Evidence) -> Verdict:
+        found = evidence.compared(task, arm)
+        return doubted(verdicts.all_solve(found, arm), found)
+
+    return judge
 
 
 def fails(tasks: Sequence[str], arm: str) -> Judge:
@@ -80,7 +99,7 @@ def fails(tasks: Sequence[str], arm: str) -> Judge:
         if not found:
             raise NotRun(f"no runs of {arm_name(arm)}")
         seeds = evidence.studies[arm.partition("/")[0]].seeds
-        return verdicts.mostly_fail(found, arm, len(tasks) - len(found), seeds)
+        return doubted(verdicts.mostly_fail(found, arm, len(tasks) - len(found), seeds), *found)
 
     return judge
 
@@ -93,7 +112,7 @@ def none_works(task: str, study: str, arms: Sequence[str]) -> Judge:
         found = {name: one for name in names if (one := _if_run(evidence, task, name)) is not None}
         if not found:
             raise NotRun(f"no runs of the study {study}")
-        return verdicts.none_works(study, found, len(names))
+        return doubted(verdicts.none_works(study, found, len(names)), *found.values())
 
     return judge
 
@@ -134,20 +153,21 @@ def _than_all(
             by: dict[str, list[str]] = {outcome: [] for outcome in words}
             for task in tasks:
                 try:
-                    outcome = pair(compare, task, first, other)(evidence).outcome
+                    seen = pair(compare, task, first, other)(evidence)
                 except NotRun:
                     continue
-                mixed = evidence.compared(task, first, other).mixed
-                by[outcome].append(f"{short(task)}{f' ({OTHER_CODE})' * mixed}")
-                found.append(Verdict(outcome, _against(other, by, words, len(tasks))))
+                by[seen.outcome].append(short(task))
+                found.append(Verdict(seen.outcome, _against(other, by, words, len(tasks)), seen.doubts))
         if not found:
             raise NotRun(f"no task has both {arm_name(first)} and one of {', '.join(map(arm_name, others))}")
-        outcome = verdicts.both(found).outcome
+        together = verdicts.both(found)
+        outcome = together.outcome
         if outcome == "held" and len(found) < len(tasks) * len(others):
             outcome = "undecided"
         last = {told.because.partition(":")[0]: told.because for told in found}
         unmet = [arm_name(other) for other in others if arm_name(other) not in last]
-        return Verdict(outcome, "; ".join([*last.values(), *[f"{name}: not run" for name in unmet]]))
+        told = "; ".join([*last.values(), *[f"{name}: not run" for name in unmet]])
+        return Verdict(outcome, told, together.doubts)
 
     return judge
 
@@ -167,26 +187,31 @@ def saves_more(on: str, than: str, slow: str, fast: str) -> Judge:
 
     def judge(evidence: Evidence) -> Verdict:
         here, there = (evidence.compared(task, slow, fast) for task in (on, than))
-        (much, low, high), (little, least, most) = (
-            verdicts.times_ratio(found.common(slow), found.common(fast)) for found in (here, there)
-        )
-        names = [arm_name(name) for name in (slow, fast)]
-        told = (
-            f"{names[0]} takes {much:.2f} times the frames of {names[1]} on {short(on)}, "
-            f"{little:.2f} on {short(than)}{f', {OTHER_CODE}' * (here.mixed or there.mixed)}"
-        )
-        if low is None or high is None or least is None or most is None:
-            return Verdict("undecided", f"too few seeds: {told}")
-        told += f" (95 %: {low:.2f} to {high:.2f}, {least:.2f} to {most:.2f})"
-        # A ratio is at least what it seems if all seeds of the fast arm got there, at most if the slow one's.
-        if low > most and here.common(fast).solved.all() and there.common(slow).solved.all():
-            return Verdict("held", told)
-        if high < least and here.common(slow).solved.all() and there.common(fast).solved.all():
-            return Verdict("not held", told)
-        unsolved = not all(one.common(arm).solved.all() for one in (here, there) for arm in (slow, fast))
-        return Verdict("undecided", f"not all seeds get there: {told}" if unsolved else told)
+        return doubted(_saves_more(here, there, slow, fast), here, there)
 
     return judge
+
+
+def _saves_more(here: Compared, there: Compared, slow: str, fast: str) -> Verdict:
+    (much, low, high), (little, least, most) = (
+        verdicts.times_ratio(found.common(slow), found.common(fast)) for found in (here, there)
+    )
+    names = [arm_name(name) for name in (slow, fast)]
+    told = (
+        f"{names[0]} takes {much:.2f} times the frames of {names[1]} on {short(here.task.name)}, "
+        f"{little:.2f} on {short(there.task.name)}"
+    )
+    few = any(too_few(found.common(slow), found.common(fast)) for found in (here, there))
+    if few or low is None or high is None or least is None or most is None:
+        return Verdict("undecided", f"{TOO_FEW}: {told}")
+    told += f" (95 %: {low:.2f} to {high:.2f}, {least:.2f} to {most:.2f})"
+    # A ratio is at least what it seems if all seeds of the fast arm got there, at most if the slow one's.
+    if low > most and here.common(fast).solved.all() and there.common(slow).solved.all():
+        return Verdict("held", told)
+    if high < least and here.common(slow).solved.all() and there.common(fast).solved.all():
+        return Verdict("not held", told)
+    unsolved = not all(one.common(arm).solved.all() for one in (here, there) for arm in (slow, fast))
+    return Verdict("undecided", f"not all seeds get there: {told}" if unsolved else told)
 
 
 def goes_less(
@@ -213,22 +238,26 @@ def goes_less(
             at = ", ".join(f"{one.visits:.0%} at {one.frames / 1e6:.3g}M" for one in there)
             told.append(f"{arm_name(name)} {at}")
         kind = place.replace("_", " ")
-        words = f"share of visits in {kind}: {'; '.join(told)} (one seed each; {found.footing})"
+        words = f"share of visits in {kind}: {'; '.join(told)} (one seed each; {found.where})"
         if max(shares[0]) * MARGIN < max(shares[1]):
-            return Verdict("held", words)
-        return Verdict("not held" if max(shares[0]) >= max(shares[1]) else "undecided", words)
+            return doubted(Verdict("held", words), found)
+        outcome = "not held" if max(shares[0]) >= max(shares[1]) else "undecided"
+        return doubted(Verdict(outcome, words), found)
 
     return judge
 
 
 def on_each(tasks: Sequence[str], arm: str, judge: Callable[..., Verdict], *more: Any) -> Judge:
-    """What a function of `measured` says of an arm's runs as the study asks for them, one of each task."""
+    """What a function of `measured` says of an arm's runs as the study asks for them, one of each task.
+
+    It is told how many tasks there are, so that it can tell how many are missing.
+    """
 
     def judged(evidence: Evidence) -> Verdict:
         runs = [found[0] for task in tasks if (found := evidence.of(task, arm))]
         if not runs:
             raise NotRun(f"no runs of {arm_name(arm)}")
-        return judge(runs, *more)
+        return judge(runs, len(tasks), *more)
 
     return judged
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from gobi.analysis import statistics
 from gobi.analysis.runs import Run
 from gobi.reproduce.evidence import Compared
 from gobi.reproduce.study import short
@@ -73,7 +72,7 @@ def takes_times_as_long(found: Compared, slow: str, fast: str, claimed: float) -
     told = (
         f"{names[0]} takes {ratio:.2f} times as long as {names[1]}, the paper: {claimed:g} "
         f"({a.per_million:.1f} and {b.per_million:.1f} seconds per million frames"
-        f"{_with_start(a, b)}; {found.footing})"
+        f"{_with_start(a, b)}; {found.where})"
     )
     if unequal := _unequal(a, b):
         return Verdict("undecided", f"{unequal}: {told}")
@@ -101,9 +100,7 @@ def takes_longer(found: Compared, slow: str, fast: str) -> Verdict:
     """Whether one arm takes longer than another for the same number of frames."""
     a, b = clocks(found, (slow, fast))
     names = [found[arm].group.method.label for arm in (slow, fast)]
-    told = (
-        f"{names[0]} takes {a.per_million / b.per_million:.2f} times as long as {names[1]} ({found.footing})"
-    )
+    told = f"{names[0]} takes {a.per_million / b.per_million:.2f} times as long as {names[1]} ({found.where})"
     if unequal := _unequal(a, b):
         return Verdict("undecided", f"{unequal}: {told}")
     return Verdict("held" if a.per_million > ALREADY_LONGER * b.per_million else "not held", told)
@@ -135,25 +132,30 @@ def report(run: Run) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and "total" in found else None
 
 
-def doors_are_not_foreseen(runs: Sequence[Run]) -> Verdict:
-    """Whether most views after a toggle that changes something are not predicted exactly."""
-    told, outcomes = [], []
+def doors_are_foreseen(runs: Sequence[Run], tasks: int) -> Verdict:
+    """How many views after a toggle that changes something are predicted exactly.
+
+    That is near to the paper's claim and not it: reports do not tell doors that open for the first time from
+    doors that close, open again, or from boxes. So nothing is decided.
+    """
+    told = []
     for run in runs:
         known = report(run)
         rows = [row for row in (known or {}).get("actions", ()) if row["action"] == "toggle"]
         if not rows or not rows[0]["changing"] or math.isnan(rows[0]["changing_exact"]):
             continue
         share, trials = rows[0]["changing_exact"], rows[0]["changing"]
-        low, high = statistics.wilson(share, trials)
-        outcomes.append("held" if high < 0.5 else "not held" if low > 0.5 else "undecided")
         told.append(f"{short(run.card['task'])} {share:.0%} of {trials}")
     if not told:
         return Verdict("not run", "no report of a pre-trained model")
-    text = f"views after a toggle that changed something predicted exactly: {', '.join(told)}"
-    return Verdict(_by_all(outcomes), text)
+    text = (
+        "not tested: what was measured are all toggles that change the view (doors that close or open again, "
+        f"boxes), not doors that open for the first time; predicted exactly: {', '.join(told)}"
+    )
+    return Verdict("undecided", f"{text}{_missing(tasks - len(told), tasks)}")
 
 
-def about_so_many_pairs(runs: Sequence[Run], claimed: int) -> Verdict:
+def about_so_many_pairs(runs: Sequence[Run], tasks: int, claimed: int) -> Verdict:
     """Whether random play has about so many different pairs of panorama and action."""
     known = {
         short(run.card["task"]): run.card["pretraining_pairs"]
@@ -166,9 +168,14 @@ def about_so_many_pairs(runs: Sequence[Run], claimed: int) -> Verdict:
         "held" if claimed / MARGIN < count < claimed * MARGIN else "not held" for count in known.values()
     ]
     told = ", ".join(f"{name} {count:,}" for name, count in known.items())
-    return Verdict(
-        _by_all(outcomes), f"different pairs of panorama and action: {told}; the paper: {claimed:,}"
-    )
+    left = tasks - len(known)
+    text = f"different pairs of panorama and action: {told}; the paper: {claimed:,}{_missing(left, tasks)}"
+    return Verdict("undecided" if left else _by_all(outcomes), text)
+
+
+def _missing(left: int, tasks: int) -> str:
+    """How many of all tasks there is nothing of, at the end of a sentence."""
+    return f"; {left} of {tasks} tasks are missing" if left else ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,7 +18,7 @@ from gobi.analysis.comparison import millions
 from gobi.analysis.scores import Scored
 from gobi.reproduce import published
 from gobi.reproduce.evidence import Compared
-from gobi.reproduce.verdicts import MARGIN, Outcome, Verdict
+from gobi.reproduce.verdicts import MARGIN, TOO_FEW, Outcome, Verdict, too_few
 
 Seeds = Float64[np.ndarray, " seeds"]
 
@@ -31,18 +31,18 @@ def after(scored: Scored, frames: int) -> Seeds | None:
 def ahead(found: Compared, first: str, second: str) -> Verdict:
     """Whether the seeds of one arm have a larger mean return over the frames of all than those of another."""
     one, other = found[first], found[second]
-    told = f"{_means([one, other])} ({found.footing})"
+    told = f"{_means([one, other])} ({found.where})"
     if not (one.area.any() or other.area.any()):
         return Verdict("undecided", f"neither earns anything: {told}")
     seen = chance.compared([one.area], [other.area])
     outcomes: dict[chance.Direction, Outcome] = {"better": "held", "worse": "not held"}
-    doubts = {"too few seeds": "too few seeds to tell: ", "alike": "cannot be told apart: "}
+    doubts = {"too few seeds": f"{TOO_FEW}: ", "alike": "cannot be told apart: "}
     return Verdict(outcomes.get(seen, "undecided"), f"{doubts.get(seen, '')}{told}")
 
 
 def as_good(found: Compared, arm: str, others: Sequence[str]) -> Verdict:
     """Whether an arm does about as well as each of the others, or better: within the margin."""
-    mine, outcomes = found[arm], []
+    mine, outcomes, few = found[arm], [], False
     size = len(mine.area)
 
     def above(drawn: Float64[np.ndarray, "*batch n"]) -> Float64[np.ndarray, "*batch"]:
@@ -51,13 +51,18 @@ def as_good(found: Compared, arm: str, others: Sequence[str]) -> Verdict:
 
     for other in (found[name] for name in others):
         low, high = statistics.bootstrap([mine.area, other.area], above) or (None, None)
-        if low is None or high is None or not (mine.area.any() or other.area.any()):
+        if low is None or high is None or too_few(mine, other):
+            few = True
+            outcomes.append("undecided")
+        elif not (mine.area.any() or other.area.any()):
             outcomes.append("undecided")
         else:
             outcomes.append("held" if low > 0 else "not held" if high < 0 else "undecided")
-    told = f"{_means([found[name] for name in (arm, *others)])} ({found.footing})"
+    told = f"{_means([found[name] for name in (arm, *others)])} ({found.where})"
     if "not held" in outcomes:
         return Verdict("not held", told)
+    if few:
+        return Verdict("undecided", f"{TOO_FEW}: {told}")
     return Verdict("held" if set(outcomes) == {"held"} else "undecided", told)
 
 

@@ -17,24 +17,48 @@ from gobi.analysis import chance, statistics
 from gobi.analysis.comparison import millions
 from gobi.analysis.scores import Scored
 from gobi.reproduce.evidence import Compared
-from gobi.reproduce.occasion import OTHER_CODE, different_code
+from gobi.reproduce.occasion import doubts
+from gobi.reproduce.study import short
 
 Outcome = Literal["held", "not held", "undecided", "not run", "shown by a test"]
 """The last one is no matter of runs: a test of the repository shows it, or fails."""
 
+TOO_FEW = "too few seeds to tell"
 MARGIN = 1.5
 """Alike is what differs by less than this factor, with its 95 % interval; so is "about" a number."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """How a claim fared, and why: half a sentence with numbers, or what is missing."""
+    """How a claim fared, and why: half a sentence with numbers, or what is missing.
+
+    doubts:  what there is to say of the versions of the code, each with the task that it is about.
+    """
 
     outcome: Outcome
     because: str
+    doubts: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         return f"{self.outcome}: {self.because}" if self.because else self.outcome
+
+    def with_doubts(self) -> Verdict:
+        """The same with its doubts told, each once, after everything else."""
+        tasks: dict[str, list[str]] = {}
+        for doubt, task in self.doubts:
+            tasks.setdefault(doubt, []).append(task)
+        told = [f"{doubt} ({', '.join(where)})" for doubt, where in tasks.items()]
+        return Verdict(self.outcome, "; ".join([self.because, *told]))
+
+
+def doubted(verdict: Verdict, *parts: Compared) -> Verdict:
+    """A verdict with the doubts about the runs that it comes from."""
+    found = [
+        (doubt, short(one.task.name))
+        for one in parts
+        for doubt in doubts([run for scored in one.arms.values() for run in scored.group.runs])
+    ]
+    return dataclasses.replace(verdict, doubts=tuple(dict.fromkeys([*verdict.doubts, *found])))
 
 
 def both(verdicts: Sequence[Verdict]) -> Verdict:
@@ -50,21 +74,22 @@ def both(verdicts: Sequence[Verdict]) -> Verdict:
     else:
         outcome = "undecided"
     missing = "; ".join(dict.fromkeys(one.because for one in verdicts if one.outcome == "not run"))
-    return Verdict(outcome, f"{told}; {missing}" if missing else told)
+    all_doubts = tuple(dict.fromkeys(doubt for one in verdicts for doubt in one.doubts))
+    return Verdict(outcome, f"{told}; {missing}" if missing else told, all_doubts)
 
 
 def sooner(found: Compared, first: str, second: str) -> Verdict:
     """Whether the seeds of one arm get to the threshold in fewer frames than those of another."""
     one, other = found.common(first), found.common(second)
     value, low, high = times_ratio(one, other)
-    told = f"{reaches([one, other])}: {_times(value, low, high)} the frames ({found.footing})"
+    told = f"{reaches([one, other])}: {_times(value, low, high)} the frames ({found.where})"
     if not (one.solved.any() or other.solved.any()):
         return Verdict("undecided", f"neither gets there: {told}")
     seen = chance.compared([-one.times], [-other.times])
     outcomes: dict[chance.Direction, Outcome] = {"better": "held", "worse": "not held"}
     outcome = outcomes.get(seen, "undecided")
     if seen == "too few seeds":
-        told = f"too few seeds to tell: {told}"
+        told = f"{TOO_FEW}: {told}"
     if seen == "alike":
         told = f"cannot be told apart: {told}"
     return Verdict(outcome, told)
@@ -77,8 +102,10 @@ def not_sooner(found: Compared, first: str, second: str) -> Verdict:
     """
     one, other = found.common(first), found.common(second)
     value, low, high = times_ratio(one, other)
-    told = f"{reaches([one, other])}: {_times(value, low, high)} the frames ({found.footing})"
-    if not (one.solved.any() or other.solved.any()) or low is None or high is None:
+    told = f"{reaches([one, other])}: {_times(value, low, high)} the frames ({found.where})"
+    if low is None or high is None or too_few(one, other):
+        return Verdict("undecided", f"{TOO_FEW}: {told}")
+    if not (one.solved.any() or other.solved.any()):
         return Verdict("undecided", told)
     if high < 1 / MARGIN:
         return Verdict("not held", told)
@@ -90,12 +117,14 @@ def not_sooner(found: Compared, first: str, second: str) -> Verdict:
 def alike(found: Compared, arms: Sequence[str]) -> Verdict:
     """Whether arms take equally many frames, within the margin; none of them has to fail for that."""
     outcomes: list[Outcome] = []
-    told = f"{reaches([found.common(arm) for arm in arms])} ({found.footing})"
+    few = False
+    told = f"{reaches([found.common(arm) for arm in arms])} ({found.where})"
     for place, first in enumerate(arms):
         for second in arms[place + 1 :]:
             one, other = found.common(first), found.common(second)
             _, low, high = times_ratio(one, other)
-            if low is None or high is None:
+            if low is None or high is None or too_few(one, other):
+                few = True
                 outcomes.append("undecided")
             elif low > MARGIN or high < 1 / MARGIN:
                 outcomes.append("not held")
@@ -104,7 +133,14 @@ def alike(found: Compared, arms: Sequence[str]) -> Verdict:
                 outcomes.append("held" if near else "undecided")
     if "not held" in outcomes:
         return Verdict("not held", told)
+    if few:
+        return Verdict("undecided", f"{TOO_FEW}: {told}")
     return Verdict("held" if set(outcomes) == {"held"} else "undecided", told)
+
+
+def too_few(one: Scored, other: Scored) -> bool:
+    """Whether two arms have so few seeds that not even their complete separation would be evidence."""
+    return chance.too_few([(len(one.final), len(other.final))])
 
 
 def times_as_many(found: Compared, slow: str, fast: str, claimed: float) -> Verdict:
@@ -113,9 +149,11 @@ def times_as_many(found: Compared, slow: str, fast: str, claimed: float) -> Verd
     value, low, high = times_ratio(many, few)
     told = (
         f"{reaches([few, many])}: {_times(value, low, high)} the frames, "
-        f"the paper: about {claimed:g} ({found.footing})"
+        f"the paper: about {claimed:g} ({found.where})"
     )
-    if low is None or high is None or not few.solved.any():
+    if low is None or high is None or too_few(many, few):
+        return Verdict("undecided", f"{TOO_FEW}: {told}")
+    if not few.solved.any():
         return Verdict("undecided", told)
     if low > claimed / MARGIN:
         return Verdict("held", told)
@@ -127,7 +165,7 @@ def all_solve(found: Compared, arm: str) -> Verdict:
     """Whether every seed of an arm gets to the threshold."""
     one, (solved, failed) = found[arm].to_the_last(), _fate(found[arm])
     going = int((~solved & ~failed).sum())
-    told = f"{reaches([one])}{f', {going} not finished' if going else ''} ({found.footing})"
+    told = f"{reaches([one])}{f', {going} not finished' if going else ''} ({found.where})"
     if solved.all():
         return Verdict("held" if len(solved) > 1 else "undecided", told)
     return Verdict("not held" if found.to_its_end(arm) else "undecided", told)
@@ -143,7 +181,7 @@ def mostly_fail(parts: Sequence[Compared], arm: str, left: int = 0, seeds: int =
     solved, failed = (np.concatenate(each) for each in zip(*fates, strict=True))
     count, asked = int(solved.sum()), len(solved) + left * seeds
     least, _ = statistics.wilson(count / asked, asked)
-    places = ", ".join(one.footing for one in parts) if len(parts) < 4 else f"{len(parts)} tasks"
+    places = ", ".join(one.where for one in parts) if len(parts) < 4 else f"{len(parts)} tasks"
     places += f"; {left} more not run" * bool(left)
     name, (known, going) = parts[0][arm].group.method.label, _known(solved, failed)
     told = f"{name} gets there in {count} of {known} seeds" if known else f"{name} has not got there yet"
@@ -166,11 +204,9 @@ def none_works(study: str, cells: Mapping[str, Compared], asked: int) -> Verdict
     count, seeds, (known, going) = int(fates[best][0].sum()), len(fates[best][0]), _known(*fates[best])
     there = f"{count} of {known} seeds get there" if known else "none has got there yet"
     where = ", ".join(dict.fromkeys(found.where for found in cells.values()))
-    runs = [run for one in scored.values() for run in one.group.runs]
-    code = f"; {OTHER_CODE}" * different_code(runs)
     told = (
         f"the best of the {len(cells)} cells of {study} that were run, of {asked}, is "
-        f"{scored[best].group.method.label}: {there}{going} ({where}{code})"
+        f"{scored[best].group.method.label}: {there}{going} ({where})"
     )
     if 2 * count > seeds:
         return Verdict("not held", told)

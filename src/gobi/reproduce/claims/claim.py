@@ -43,6 +43,6 @@ class Claim:
     def verdict(self, evidence: Evidence) -> Verdict:
         """Whether it held; not run if runs are missing."""
         try:
-            return self.judge(evidence)
+            return self.judge(evidence).with_doubts()
         except NotRun as what:
             return Verdict("not run", str(what))
