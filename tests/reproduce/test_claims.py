@@ -209,6 +209,12 @@ def test_the_test_behind_the_blind_alley_is_there():
     assert re.search(r"def test_\w*blind_alley\w*under_ec_and_nothing_under_gobi", source)
 
 
+def test_the_blind_alley_is_told_with_how_far_ahead_it_was_looked():
+    because = BY_NAME["blind-alley"].verdict(Evidence([])).because
+    assert "five steps ahead there (k = 5)" in because
+    assert "with k = 1 its memory grows by 3, 3 and 2" in because
+
+
 def test_the_page_in_the_documentation_is_what_the_command_makes():
     page = claims_page.markdown(
         Evidence(gather([ROOT / "results"])), "gobi claims results --markdown docs/claims.md"

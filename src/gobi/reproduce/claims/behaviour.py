@@ -16,7 +16,11 @@ BLIND_ALLEY = "tests/rewards/test_ec.py"
 def _shown(evidence: Evidence) -> Verdict:
     """No run: a test of the repository, which must pass before anything is published."""
     del evidence
-    return Verdict("shown by a test", f"with a comparator trained on random play ({BLIND_ALLEY})")
+    told = (
+        "GoBI looks five steps ahead there (k = 5), which is all of the alley; with k = 1 its memory grows "
+        "by 3, 3 and 2 on the three steps in, and they pay"
+    )
+    return Verdict("shown by a test", f"EC with a comparator trained on random play; {told} ({BLIND_ALLEY})")
 
 
 BEHAVIOUR = (
