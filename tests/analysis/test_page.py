@@ -198,6 +198,22 @@ def test_nothing_is_drawn_outside_the_panel_and_no_two_letters_touch(found, task
     assert all(b - a >= drawing.LETTER - 0.11 for a, b in itertools.pairwise(heights))
 
 
+@pytest.mark.parametrize(
+    "rewards",
+    [("gobi", "r3"), ("gobi", *(f"a reward with the longest name of all of them {n}" for n in range(12)))],
+)
+def test_the_legend_of_a_picture_fits_into_it_and_leaves_room_for_the_curves(tmp_path, rewards):
+    for number, reward in enumerate(rewards):
+        make_run(tmp_path / str(number), card={"reward": reward, "recipe_digest": reward})
+    figure = drawing.picture(compare([tmp_path]), N7)
+    figure.draw_without_rendering()
+    (legend,), (axis,) = figure.legends, figure.axes
+    inside, around = legend.get_window_extent(), figure.bbox
+    assert around.x0 <= inside.x0 < inside.x1 <= around.x1
+    assert around.y0 <= inside.y0 < inside.y1 <= axis.get_window_extent().y0
+    assert axis.get_window_extent().height > 0.5 * figure.dpi * 4
+
+
 def test_all_letters_stay_inside_however_many_lines_end_at_the_same_height():
     ends = [(number, 370.0 + number % 2, 20.0) for number in range(10)]
     many = drawing._letters([*ends, (10, 371.0, 229.0), (11, 371.0, 230.0)])

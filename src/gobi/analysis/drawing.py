@@ -25,6 +25,8 @@ DASHES = ("", "7 3", "2 3", "10 3 2 3", "5 2 2 2 2 2")
 
 WIDTH, HEIGHT = 400, 270
 LEFT, RIGHT, TOP, BOTTOM = 42, 26, 12, 40
+LETTERS_ACROSS = 72
+"""Of the labels of a picture's legend, in two columns side by side."""
 LETTER = 13.0
 """The least distance between two letters at the ends of lines."""
 
@@ -82,7 +84,16 @@ def swatch(number: int) -> str:
 
 def png(comparison: Comparison, task: str) -> bytes:
     """The same as a picture, with a legend."""
-    figure = require("matplotlib.figure", extra="plot").Figure(figsize=(6.4, 4.6), layout="constrained")
+    file = io.BytesIO()
+    picture(comparison, task).savefig(file, format="png", dpi=140)
+    return file.getvalue()
+
+
+def picture(comparison: Comparison, task: str) -> Any:
+    """The same as a figure of matplotlib's, as tall as its legend needs."""
+    across, down = _legend_shape([line.method.label for _, line in lines_of(comparison, task)])
+    make = require("matplotlib.figure", extra="plot").Figure
+    figure = make(figsize=(6.4, 3.9 + 0.17 * down), layout="constrained")
     axis = figure.subplots()
     lines, (low, high) = lines_of(comparison, task), _range(comparison, task)
     right = max(float(line.frames[-1]) for _, line in lines)
@@ -107,9 +118,14 @@ def png(comparison: Comparison, task: str) -> bytes:
             letter(number), (line.frames[-1] / by, at), xytext=(4, 0), va="center", fontweight="bold",
             textcoords="offset points", color=LIGHT[number % len(LIGHT)], annotation_clip=False,
         )  # fmt: skip
+    # Curves may run behind the words.
+    halo = [require("matplotlib.patheffects", extra="plot").withStroke(linewidth=3, foreground="white")]
     for value, text in _levels(comparison, task):
         axis.axhline(value, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
-        axis.annotate(text, (0, value), xytext=(4, 2), textcoords="offset points", fontsize=8, color="0.35")
+        axis.annotate(
+            text, (0, value), xytext=(4, 2), textcoords="offset points", fontsize=8, color="0.2",
+            path_effects=halo, zorder=5,
+        )  # fmt: skip
     axis.set_xlabel(across_text(comparison, task, right))
     axis.set_ylabel(label(comparison.metric) + _of_best(comparison, task))
     axis.set_xlim(0, right / by)
@@ -118,10 +134,16 @@ def png(comparison: Comparison, task: str) -> bytes:
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
     axis.set_title(bare(task), fontsize=11)
-    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-    file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=140)
-    return file.getvalue()
+    figure.legend(loc="outside lower center", ncols=across, frameon=False, fontsize=8)
+    return figure
+
+
+def _legend_shape(labels: Sequence[str]) -> tuple[int, int]:
+    """Columns and lines of a legend: two columns where the widest labels of both fit side by side."""
+    half = math.ceil(len(labels) / 2)
+    columns = labels[:half], labels[half:]
+    wide = sum(max(map(len, some), default=0) for some in columns) > LETTERS_ACROSS
+    return (1, len(labels)) if wide else (2, half)
 
 
 def label(metric: str) -> str:
