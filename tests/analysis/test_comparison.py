@@ -418,3 +418,31 @@ def test_how_often_a_run_was_evaluated_makes_no_other_method_and_k_does(tmp_path
     assert [len(one.curves) for one in found.groups] == [2, 1]
     # A control run has no fields of a grid's recipe.
     assert "unroll" not in (found.groups[0].runs[0].settings or {})
+
+
+# Clocks
+
+
+@pytest.mark.parametrize(
+    ("card", "told"),
+    [
+        ({"started": "2030-01-01T00:59:00+00:00", "finished": "2030-01-01T02:00:00+00:00"}, True),
+        ({"started": "2030-01-01T01:00:00+00:00", "finished": "2030-01-01T02:00:00+00:00"}, False),
+        ({"started": "2030-01-01T00:59:00", "finished": None, "seconds": 60.0}, True),
+        ({"started": "once upon a time"}, False),
+        ({}, False),
+    ],
+)
+def test_runs_at_the_same_time_on_one_kind_of_device_may_have_slowed_each_other(tmp_path, card, told):
+    hour = {"started": "2030-01-01T00:00:00+00:00", "finished": "2030-01-01T01:00:00+00:00"}
+    make_run(tmp_path / "a", card=hour)
+    make_run(tmp_path / "b", reward="r3", card=card)
+    make_run(tmp_path / "c", reward="count", card=hour | {"device": "another"})
+    found = [note for note in notes(compare([tmp_path])) if "went on at the same time" in note]
+    assert [note.endswith("may have shared it: a, b.") for note in found] == [True] * told
+
+
+def test_runs_of_a_pack_tell_that_their_wall_clock_is_a_share(tmp_path):
+    make_run(tmp_path / "a", card={"beside": 4})
+    make_run(tmp_path / "b", reward="r3")
+    assert "trained in one process: a." in notes(compare([tmp_path]))[-1]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from gobi.analysis.crowding import crowded
 from gobi.analysis.grouping import Group, Method, Peeks, group
 from gobi.analysis.pairs import Pair, against
 from gobi.analysis.runs import Run
@@ -136,6 +137,23 @@ def notes(comparison: Comparison) -> list[str]:
     devices = {str(run.card.get("device")) for one in comparison.groups for run in one.runs}
     if len(devices) > 1:
         found.append(f"Wall-clock is not comparable: the runs used {', '.join(sorted(devices))}.")
+    return [*found, *_notes_on_clocks(comparison)]
+
+
+def _notes_on_clocks(comparison: Comparison) -> list[str]:
+    """Whose wall-clock others may have lengthened."""
+    runs = [run for name in comparison.tasks for run in comparison.runs(name)]
+    busy = crowded(runs)
+    shared = [run.name for run in runs if run.card.get("beside")]
+    beside = [run.name for run in runs if run.folder in busy and run.name not in shared]
+    found = []
+    if beside:
+        found.append(
+            "Wall-clock may be too long: runs that went on at the same time on a device of the same kind may "
+            f"have shared it: {', '.join(beside)}."
+        )
+    if shared:
+        found.append(f"Wall-clock is a share of that of a pack, trained in one process: {', '.join(shared)}.")
     return found
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
+from gobi.analysis.crowding import crowded
 from gobi.analysis.runs import Run
+
+__all__ = ["OTHER_CODE", "UNRECORDED", "commit", "crowded", "different_code", "doubts"]
 
 DIGITS = 7
 """Of a commit, for people."""
@@ -32,29 +33,3 @@ def doubts(runs: Sequence[Run]) -> list[str]:
     """
     unknown = not all(run.card.get("commit") for run in runs)
     return [OTHER_CODE] * different_code(runs) + [UNRECORDED] * unknown
-
-
-def crowded(runs: Sequence[Run]) -> frozenset[Path]:
-    """Folders of runs that may have shared their device with another of them.
-
-    From the start of each to its end there was one on a device of the same kind. Cards do not tell when a run
-    was paused, nor which of several such devices it had: that they shared it is not certain.
-    """
-    times = [(run, *_time(run)) for run in runs if run.card.get("started")]
-    return frozenset(
-        run.folder
-        for run, begun, ended in times
-        for other, earlier, later in times
-        if other is not run
-        and other.card.get("device") == run.card.get("device")
-        and begun < later
-        and earlier < ended
-    )
-
-
-def _time(run: Run) -> tuple[datetime.datetime, datetime.datetime]:
-    """When a run began and ended, as far as its card tells."""
-    begun = datetime.datetime.fromisoformat(run.card["started"])
-    if run.card.get("finished"):
-        return begun, datetime.datetime.fromisoformat(run.card["finished"])
-    return begun, begun + datetime.timedelta(seconds=float(run.card.get("seconds", 0.0)))
