@@ -57,6 +57,20 @@ def make_run(
     return folder
 
 
+def fall(folder: Path, seeds: tuple[int, ...], to: float) -> Path:
+    """The same run, in which the last return of these seeds is another."""
+    file = folder / "metrics.csv"
+    heading, *rows = file.read_text().splitlines()
+    places = {name: place for place, name in enumerate(heading.split(","))}
+    fields = [row.split(",") for row in rows]
+    last = max(float(row[places["frames"]]) for row in fields)
+    for row in fields:
+        if float(row[places["frames"]]) == last and int(float(row[places["seed"]])) in seeds:
+            row[places["return"]] = str(to)
+    file.write_text("\n".join([heading, *(",".join(row) for row in fields), ""]))
+    return folder
+
+
 def cut(folder: Path, at: float) -> Path:
     """The same run as if it had been stopped there."""
     file = folder / "metrics.csv"

@@ -6,7 +6,7 @@ import csv
 import sys
 
 import pytest
-from compared_runs import N7, S3, cut, make_run
+from compared_runs import N7, S3, cut, fall, make_run
 from PIL import Image
 
 FILES = {"comparison.html", "comparison.csv", "curves.csv", "curves-MultiRoom-N7-S8-v0.png"}
@@ -70,6 +70,22 @@ def test_compare_tells_how_far_a_run_is_and_over_which_frames_pairs_are(gobi_com
     assert told["gobi"].startswith("8.00M 0.600 (0.600 to 0.600) ")
     assert told["count"].startswith("2.00M (not finished: 2.00M of 8.00M) ")
     assert "MultiRoom-N7-S8-v0, over 2.00M frames" in out
+
+
+def test_seeds_that_touch_the_threshold_and_end_below_it_are_told(gobi_command, tmp_path):
+    fall(make_run(tmp_path / "in" / "gobi"), seeds=(1, 2, 3), to=0.5)
+    make_run(tmp_path / "in" / "count", reward="count")
+    code, out, _ = gobi_command("compare", "in", "--out", "out", "--threshold", "0.6")
+    assert code == 0
+    gobi, count = (
+        next(line for line in out.splitlines() if f" {name} " in line) for name in ("gobi", "count")
+    )
+    assert "4 of 4 (0.510 to 1.000), at the end 1 of 4" in gobi
+    assert "at the end" not in count
+    rows = list(csv.DictReader((tmp_path / "out" / "comparison.csv").read_text().splitlines()))
+    ends = {row["method"]: float(row["value"]) for row in rows if row["statistic"] == "solved_at_end"}
+    assert ends == {"gobi": 0.25, "count": 1.0}
+    assert '<th scope="col">there at the end</th>' in (tmp_path / "out" / "comparison.html").read_text()
 
 
 def test_one_seed_of_one_run_is_no_error(gobi_command, tmp_path):

@@ -119,7 +119,7 @@ def as_shown(row: dict[str, str]) -> str:
         return "under 0.001" if name == "permutation_area" and value < 0.001 else f"{value:.3f}"
 
     value = "never" if row["value"] == "inf" else number(row["value"])
-    if name == "solved":
+    if name in ("solved", "solved_at_end"):
         value = f"{round(float(row['value']) * seeds)} of {seeds}"
     if row["at_least"] == "True":
         value = f"at least {value}"

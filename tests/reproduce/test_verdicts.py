@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from compared_runs import N7, S3, cut
+from compared_runs import N7, S3, cut, fall
 from study_runs import FAST, SLOW, make_arm
 
-from gobi.reproduce import verdicts
+from gobi.reproduce import tables, verdicts
 from gobi.reproduce.evidence import Evidence, gather
 from gobi.reproduce.verdicts import Verdict, both
 
@@ -146,6 +146,24 @@ def test_all_seeds_must_solve_it(compared):
     assert verdicts.all_solve(found, B) == Verdict(
         "not held", "return 0.61 reached by noveld in 3 of 4 seeds by 8.00M (at 2.0M) (MultiRoom-N7-S8)"
     )
+
+
+@pytest.mark.parametrize(
+    ("fallen", "told", "cell"),
+    [
+        ((), "gobi at 2.0 to 3.4M frames (4 seeds)", "4 of 4"),
+        ((1,), "gobi at 2.0 to 3.4M frames (4 seeds, 3 there at the end)", "4 of 4, 3 at the end"),
+        ((0, 1, 2, 3), "gobi at 2.0 to 3.4M frames (4 seeds, none there at the end)", "4 of 4, 0 at the end"),
+    ],
+)
+def test_seeds_that_touched_the_threshold_and_end_below_it_are_told(tmp_path, fallen, told, cell):
+    make_arm(tmp_path, "minigrid", "gobi", task=N7, solved_at=FAST, plateau=0.65)
+    fall(tmp_path, fallen, to=0.6)
+    found = Evidence(gather([tmp_path])).compared(N7, A)
+    verdict = verdicts.all_solve(found, A)
+    assert verdict == Verdict("held", f"return 0.61 reached by {told} (MultiRoom-N7-S8)")
+    headings, (line,) = tables.rows("minigrid", [found])
+    assert line[headings.index("solved")] == cell
 
 
 def test_most_seeds_must_fail_and_have_had_their_time(compared):

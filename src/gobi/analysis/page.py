@@ -137,7 +137,7 @@ def _over_all(comparison: Comparison) -> list[str]:
     names = ", ".join(map(bare, comparison.common))
     about = f"Interquartile means (IQM) over the seeds and tasks ({names}){_scores(comparison)}"
     about += " All numbers are over the frames that all methods of a task have."
-    wanted = ("final_iqm", "area_iqm", "solved", "success", "seconds")
+    wanted = ("final_iqm", "area_iqm", "solved", "solved_at_end", "success", "seconds")
     return [
         f'<h2 id="all">All tasks</h2><p class="quiet">{escape(about)}</p>',
         _numbers(comparison, ALL, wanted),

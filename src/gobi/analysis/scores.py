@@ -88,6 +88,7 @@ class Scored:
     final:   of each seed, at the end.
     area:    of each seed, over the task's common frames.
     times:   when each seed reached the threshold, or the end; `solved` says which. May be empty.
+    stayed:  whether each seed is there at the end too: a noisy mean may touch the threshold and fall again.
     curves:  of each seed, up to the end.
     """
 
@@ -96,6 +97,7 @@ class Scored:
         self.end = group.end if end is None else end
         self.final, self.area = self.after(self.end), self.area_over(task.horizon)
         self.times, self.solved = self._reached()
+        self.stayed = self.final[: len(self.times)] >= (task.threshold or 0.0)
         self.curves = self.curves_over(self.end)
 
     @functools.cached_property
@@ -168,6 +170,7 @@ class Scored:
         known = bool(solved.any()) and len(times) > 1
         return [
             self._row("solved", share, _wilson(share, len(times))),
+            self._row("solved_at_end", float(self.stayed.mean())),
             self._row("frames_mean", mean, around if known else None, at_least=share < 1),
             self._row("frames_median", survival.median, survival.median_interval if known else None),
         ]
@@ -223,10 +226,10 @@ def summed_up(name: str, method: Method, chosen: Sequence[Scored], normalised: b
         interval = statistics.bootstrap(scores, robust, chosen[0].seed)
         add(f"{score}_iqm", float(robust(np.concatenate(scores))), interval)
     parts = {key: [row for one in chosen for row in one.rows if row.statistic == key] for key in STATISTICS}
-    for key in ("solved", "success"):
+    for key in ("solved", "solved_at_end", "success"):
         if len(parts[key]) == len(chosen):
             share = min(1.0, sum(row.value * row.seeds for row in parts[key]) / seeds)
-            add(key, share, _wilson(share, seeds))
+            add(key, share, _wilson(share, seeds) if key != "solved_at_end" else None)
     if len(parts["seconds"]) == len(chosen):
         add("seconds", sum(row.value for row in parts["seconds"]))
     return rows

@@ -88,7 +88,11 @@ def _text(found: Comparison, task: str, method: str, statistic: str) -> str:
     if row is None:
         return "-"
     value, interval = shown(row)
-    return f"{value} ({interval})" if interval else value
+    text = f"{value} ({interval})" if interval else value
+    stayed = found.row(task, method, "solved_at_end") if statistic == "solved" else None
+    if stayed is not None and stayed.value < row.value:
+        text += f", at the end {shown(stayed)[0]}"
+    return text
 
 
 def _write(found: Comparison, folder: Path) -> None:

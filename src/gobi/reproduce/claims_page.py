@@ -22,8 +22,9 @@ Every sentence of the paper that claims a result, in our words; what tests it he
 - **held**, **not held**: the seeds can tell. *Sooner* is about frames to 90 % of the best return known,
   pre-training counted: the 95 % interval of the probability that a seed of the one gets there before a seed
   of the other leaves out one half, and equal arms would differ so much less than one time in 20 (an exact
-  permutation test). A seed that never got there counts as the common end. *Alike*, and *about* a number, is
-  within a factor of 1.5, interval included. Nothing is decided by so few seeds that not even a complete
+  permutation test). A seed that never got there counts as the common end; one that touched the threshold and
+  is below it at the end got there, and that is said. *Alike*, and *about* a number, is within a factor of
+  1.5, interval included. Nothing is decided by so few seeds that not even a complete
   separation would be evidence (three against three). On control tasks nobody knows the best return: there
   the same is asked of the mean return over the frames that all arms have (*ahead*). Where RE3 is the other
   one, its authors' own numbers are told beside; to be ahead of an RE3 that is below their spread (mean less
@@ -34,7 +35,7 @@ Every sentence of the paper that claims a result, in our words; what tests it he
 
 Runs are found by their recipes. They are set against each other only if they differ in nothing but what the
 study is about. Where they are not as the study asks for (shorter, with small networks), or come from
-different versions of the code, that is said.
+different versions of the code, or from one that was not recorded, that is said, with the tasks.
 """
 
 

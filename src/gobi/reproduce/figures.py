@@ -77,7 +77,7 @@ def accuracy(found: Compared) -> bytes:
         _plain(axis)
     before.set_ylabel(f"million frames to a return of {found.task.threshold or 0:.2f}")
     _legend(figure, [_label(found, arm) for arm in arms], points=True)
-    figure.suptitle(f"{found.where}; hollow: not there by its end", fontsize=11)
+    figure.suptitle(f"{found.where}; filled: there at some time; hollow: not by its end", fontsize=11)
     return png(figure)
 
 

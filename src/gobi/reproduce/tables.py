@@ -91,8 +91,11 @@ def _published(found: Compared, arm: str) -> Row:
 
 
 def _solved(one: Scored) -> str:
-    solved = one.to_the_last().solved
-    return f"{int(solved.sum())} of {len(solved)}" if len(solved) else "-"
+    """Seeds that were at the threshold at some time, and those that end there where they are fewer."""
+    whole = one.to_the_last()
+    solved, stayed, seeds = int(whole.solved.sum()), int(whole.stayed.sum()), len(whole.solved)
+    left = f", {stayed} at the end" * (stayed < solved)
+    return f"{solved} of {seeds}{left}" if seeds else "-"
 
 
 def _exact(share: float | None) -> str:

@@ -265,14 +265,16 @@ def frames_span(one: Scored) -> str:
 
 def _when(one: Scored) -> str:
     """The same in a sentence, with how many seeds there are and how many failed."""
-    count, solved = len(one.solved), int(one.solved.sum())
+    count, solved, stayed = len(one.solved), int(one.solved.sum()), int(one.stayed.sum())
     seeds = f"{count} seed{'s' * (count > 1)}"
+    # The mean of a hundred episodes is noisy: it may touch the threshold and be below it in the end.
+    left = f", {stayed or 'none'} there at the end" * (stayed < solved)
     if solved == count:
-        return f"at {frames_span(one)} frames ({seeds})"
+        return f"at {frames_span(one)} frames ({seeds}{left})"
     by = millions(one.end)
     if not solved:
         return f"in none of {seeds} by {by}"
-    return f"in {solved} of {seeds} by {by} (at {frames_span(one)})"
+    return f"in {solved} of {seeds} by {by} (at {frames_span(one)}{left})"
 
 
 def _times(value: float, low: float | None, high: float | None) -> str:
