@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import sys
+from pathlib import Path
 
 import pytest
 from compared_runs import N7, S3, cut, fall, make_run
 from PIL import Image
 
+RESULTS = Path(__file__).parents[1] / "results" / "minigrid-gobi"
 FILES = {"comparison.html", "comparison.csv", "curves.csv", "curves-MultiRoom-N7-S8-v0.png"}
 
 
@@ -35,6 +37,13 @@ def test_compare_tells_the_groups_and_writes_page_pictures_and_numbers(gobi_comm
     with Image.open(tmp_path / "out" / "curves-MultiRoom-N7-S8-v0.png") as picture:
         assert picture.size[0] > 600
     assert "<title>2 methods on MultiRoom-N7-S8-v0</title>" in (tmp_path / "out/comparison.html").read_text()
+
+
+def test_the_results_that_are_kept_can_be_compared_as_the_documentation_says(gobi_command, monkeypatch):
+    monkeypatch.setattr("gobi.cli.compare.png", lambda *_: b"")
+    code, out, err = gobi_command("compare", str(RESULTS))
+    assert (code, err) == (0, "")
+    assert "ObstructedMaze-Full-v1" in out
 
 
 def test_compare_over_several_tasks_draws_each_and_all(gobi_command, tmp_path):
