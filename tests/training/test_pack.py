@@ -249,6 +249,20 @@ def test_a_run_of_a_pack_can_go_on_alone_and_is_a_pack_of_its_own_then(tmp_path)
     )
 
 
+def test_a_damaged_checkpoint_stops_a_study_only_if_it_is_the_newest(tmp_path):
+    runs = begun(tmp_path)[:2]
+    for folder, plan in runs:
+        for frames in (40, 80):
+            facts = {"frames": frames, "grown": [], "recipe": plan.recipe.to_json(), "seeds": plan.seeds}
+            checkpoints.save(folder.checkpoints, {}, facts)
+    older, newest = checkpoints.available(runs[0][0].checkpoints)
+    (older / checkpoints.FACTS).write_text("{}")
+    assert pack.packs(runs) == [runs]
+    (newest / checkpoints.FACTS).write_text("{}")
+    with pytest.raises(GobiError, match=rf"{newest.name}/facts.json is truncated"):
+        pack.packs(runs)
+
+
 def test_runs_whose_memories_grew_otherwise_meet_where_they_had_not(tmp_path, monkeypatch):
     """Though both have a checkpoint of the later name."""
     runs = begun(tmp_path)[:2]

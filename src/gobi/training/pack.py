@@ -6,6 +6,7 @@ checkpoints that it would have alone. A run by itself is a pack of one.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Iterable, Sequence
@@ -100,11 +101,16 @@ Place = tuple[int, str, str | None]
 
 
 def _places(folder: Folder) -> dict[Place, Path | None]:
-    """The places of a run, each with its checkpoint; the start, which has none, if there is no other."""
+    """The places of a run, each with its checkpoint; the start, which has none, if there is no other.
+
+    Only the newest checkpoint must be whole: nobody needs to know why an older one cannot be gone back to.
+    """
     world, found = beforehand.checksum(folder.path), {}
-    for path in checkpoints.available(folder.checkpoints):
-        facts = checkpoints.facts(path)
-        found[facts["frames"], str(facts["grown"]), world] = path
+    available = checkpoints.available(folder.checkpoints)
+    for path in available:
+        with contextlib.nullcontext() if path == available[-1] else contextlib.suppress(GobiError):
+            facts = checkpoints.facts(path)
+            found[facts["frames"], str(facts["grown"]), world] = path
     return found or {(0, "[]", None): None}
 
 
