@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
 
 from gobi.reproduce import timing
-from gobi.training import recipes
+from gobi.training import metrics, recipes
 from gobi.training.control import recipes as control
 from gobi.training.folder import Folder, Plan, Run
 
@@ -21,18 +22,26 @@ def planned(folder: Path, seeds: int = 2, **changes) -> Run:
     return Folder(folder), Plan(recipes.recipe(TASK, frames=FRAMES, **changes), tuple(range(seeds)))
 
 
-def card(folder: Path, seconds: float, seeds: int = 2, **changes) -> None:
+def trained(folder: Path, speed: float, seeds: int = 2, rows: int = 20, **changes) -> Path:
+    """A run that was so fast; its first row took a minute longer, as compiling does."""
     about = {
         "device": jax.devices()[0].device_kind,
         "reward": "gobi",
         "network": "paper",
+        "precision": "float32",
         "seeds": list(range(seeds)),
         "beside": 0,
-        "frames": 1000,
-        "seconds": seconds,
+        "frames": 1000 * rows,
+        "seconds": 60 + 1000 * rows * seeds / speed,
     }
-    folder.mkdir(parents=True)
+    file = metrics.MetricsFile(folder / "metrics.csv")
+    for row in range(1, rows + 1):
+        took = 1000 * seeds / speed + 60 * (row == 1)
+        pace = 1000 * seeds / took
+        file.append({"seed": np.arange(seeds), "frames": 1000 * row, "steps_per_second": pace})
+    file.close()
     (folder / "card.json").write_text(json.dumps({**about, **changes}))
+    return folder
 
 
 def guess(place: Path, pack: list[Run]) -> float:
@@ -42,27 +51,52 @@ def guess(place: Path, pack: list[Run]) -> float:
 
 
 def test_earlier_runs_on_this_device_tell_how_fast_it_is(tmp_path):
-    card(tmp_path / "a", seconds=10.0)
+    trained(tmp_path / "a", 200.0)
     assert guess(tmp_path, [planned(tmp_path / "new")]) == pytest.approx(2 * FRAMES / 200)
     assert "earlier runs" in timing.source([[planned(tmp_path / "new")]], timing.earlier(tmp_path))
 
 
+def test_a_run_that_was_stopped_at_once_tells_nothing(tmp_path):
+    """Nearly all of its time went into compiling."""
+    trained(tmp_path / "stopped", 200.0, rows=2, finished=None)
+    pack = [planned(tmp_path / "new")]
+    assert guess(tmp_path, pack) == pytest.approx(2 * FRAMES / timing.TWO_CORES)
+    trained(tmp_path / "later", 400.0, rows=20, finished=None)
+    assert guess(tmp_path, pack) == pytest.approx(2 * FRAMES / 400)
+
+
+def test_a_run_whose_metrics_cannot_be_read_tells_nothing(tmp_path):
+    (trained(tmp_path / "a", 200.0) / "metrics.csv").write_text("seed,frames\n0,nothing\n")
+    (trained(tmp_path / "b", 200.0) / "metrics.csv").unlink()
+    assert timing.earlier(tmp_path) == []
+
+
+def test_runs_in_one_precision_tell_nothing_of_another(tmp_path, monkeypatch):
+    trained(tmp_path / "a", 2000.0, precision="bfloat16")
+    assert guess(tmp_path, [planned(tmp_path / "new")]) == pytest.approx(2 * FRAMES / timing.TWO_CORES)
+    halved = [planned(tmp_path / "new", precision="bfloat16")]
+    assert guess(tmp_path, halved) == pytest.approx(2 * FRAMES / 2000)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    alone = [planned(tmp_path / "new", seeds=1, precision="bfloat16")]
+    assert guess(tmp_path / "new", alone) == pytest.approx(FRAMES / timing.H200["bfloat16"][1])
+
+
 def test_those_of_the_same_reward_tell_it_better(tmp_path):
-    card(tmp_path / "a", seconds=10.0)
-    card(tmp_path / "b", seconds=1.0, reward="rnd")
+    trained(tmp_path / "a", 200.0)
+    trained(tmp_path / "b", 2000.0, reward="rnd")
     assert guess(tmp_path, [planned(tmp_path / "new", reward="rnd")]) == pytest.approx(2 * FRAMES / 2000)
 
 
 def test_those_with_about_as_many_agents_tell_it_better(tmp_path):
-    card(tmp_path / "few", seconds=10.0)
-    card(tmp_path / "many", seconds=1.0, beside=30)
+    trained(tmp_path / "few", 200.0)
+    trained(tmp_path / "many", 2000.0, beside=30)
     pack = [planned(tmp_path / str(number)) for number in range(10)]
     assert guess(tmp_path, pack) == pytest.approx(20 * FRAMES / 2000)
 
 
 def test_other_devices_and_other_networks_tell_nothing(tmp_path):
-    card(tmp_path / "a", seconds=1.0, device="abacus")
-    card(tmp_path / "b", seconds=1.0, network="compact")
+    trained(tmp_path / "a", 2000.0, device="abacus")
+    trained(tmp_path / "b", 2000.0, network="compact")
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "card.json").write_text("{}")
     pack = [planned(tmp_path / "new")]
@@ -82,8 +116,8 @@ def on_control(folder: Path, **changes) -> list[Run]:
 
 
 def test_control_runs_are_judged_by_control_runs_that_see_alike(tmp_path):
-    card(tmp_path / "state", seconds=1.0, network="sac 256", reward="re3")
-    card(tmp_path / "pixels", seconds=10.0, network="rad 1024", reward="re3")
+    trained(tmp_path / "state", 2000.0, network="sac 256", reward="re3")
+    trained(tmp_path / "pixels", 200.0, network="rad 1024", reward="re3")
     assert guess(tmp_path, on_control(tmp_path / "new")) == pytest.approx(2 * FRAMES / 200)
     seen = on_control(tmp_path / "new", observations="state")
     assert guess(tmp_path, seen) == pytest.approx(2 * FRAMES / 2000)

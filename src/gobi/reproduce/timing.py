@@ -11,11 +11,17 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from gobi.errors import GobiError
+from gobi.training import metrics
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.folder import Run
 
-H200 = {1: 152_743, 4: 307_953, 16: 434_341}
-"""Steps per second of so many agents together, with GoBI and the paper's network: see docs/speed.md."""
+H200 = {
+    "float32": {1: 152_743, 4: 307_953, 16: 434_341},
+    "bfloat16": {1: 208_963, 16: 565_170},
+}
+"""Steps per second of so many agents together, with GoBI and the paper's network, by precision: see
+docs/speed.md."""
 TWO_CORES = 3_300.0
 """Of all agents together, with GoBI and the compact network on two CPU cores: `gobi train` without a task."""
 CONTROL = {
@@ -28,37 +34,51 @@ cores: RE3 over 60,000 frames from the state; RAD from pixels, an update of whic
 And GoBI on an H200."""
 COMPILING = 30.0
 """Seconds until a pack makes its first step."""
+FEWEST_ROWS = 5
+"""Of metrics that tell a pace: compiling is part of the first ones."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Earlier:
-    """How fast a finished run was.
+    """How fast a run was.
 
-    reward, network:   what it was trained with.
-    agents:            how many there were side by side in its process.
-    steps_per_second:  of all of them together.
+    reward, network, precision:  what it was trained with.
+    agents:                      how many there were side by side in its process.
+    steps_per_second:            of all of them together, compiling not included.
     """
 
     reward: str
     network: str
+    precision: str
     agents: int
     steps_per_second: float
 
 
 def earlier(folder: Path) -> list[Earlier]:
-    """The runs within a folder that were trained on a device like this one, by their cards."""
+    """The runs within a folder that were trained on a device like this one, by their cards and metrics."""
     here, found = jax.devices()[0].device_kind, []
     for file in sorted(folder.rglob("card.json")):
         try:
             card = json.loads(file.read_bytes())
-            if card["device"] == here and card["frames"] and card["seconds"]:
-                speed = card["frames"] * len(card["seeds"]) / card["seconds"]
+            if card["device"] == here and (pace := _pace(file.with_name("metrics.csv"))):
                 agents = len(card["seeds"]) + card.get("beside", 0)
-                found.append(Earlier(card["reward"], card["network"], agents, speed))
-        except (ValueError, LookupError, TypeError):
-            # Not a card that one can learn from.
+                found.append(Earlier(card["reward"], card["network"], card["precision"], agents, pace))
+        except (GobiError, ValueError, LookupError, TypeError):
+            # Not a run that one can learn from.
             continue
     return found
+
+
+def _pace(file: Path) -> float | None:
+    """The median of the steps per second: whatever else took time is part of a few rows only.
+
+    None if there are too few of them, such as of a run that was stopped at once.
+    """
+    columns = metrics.read(file)
+    first = columns["seed"] == columns["seed"][0]
+    speeds = columns["steps_per_second"][first]
+    known = speeds[np.isfinite(speeds)]
+    return float(np.median(known)) if len(known) >= FEWEST_ROWS else None
 
 
 def seconds(packs: Sequence[Sequence[Run]], known: Sequence[Earlier]) -> float | None:
@@ -106,11 +126,13 @@ def _speed(pack: Sequence[Run], known: Sequence[Earlier]) -> float | None:
         return CONTROL.get((jax.default_backend(), recipe.observations, recipe.precision))
     if jax.default_backend() == "cpu":
         return TWO_CORES
-    return float(np.interp(math.log(agents), [math.log(n) for n in H200], list(H200.values())))
+    measured = H200[recipe.precision]
+    return float(np.interp(math.log(agents), [math.log(n) for n in measured], list(measured.values())))
 
 
 def _alike(pack: Sequence[Run], known: Sequence[Earlier]) -> list[Earlier]:
-    """Earlier runs with the same network, of the same reward if there are any."""
+    """Earlier runs with the same network in the same precision, of the same reward if there are any."""
     recipe = pack[0][1].recipe
-    network = [one for one in known if one.network == recipe.network]
-    return [one for one in network if one.reward == recipe.reward] or network
+    programs = recipe.network, recipe.precision
+    alike = [one for one in known if (one.network, one.precision) == programs]
+    return [one for one in alike if one.reward == recipe.reward] or alike
