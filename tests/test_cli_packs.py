@@ -147,6 +147,8 @@ def test_a_folder_whose_run_was_killed_while_it_began_is_begun_again(gobi_comman
         (["--rewards", "ride"], "no runs with the reward 'ride': it has none, count"),
         (["--rewards", "none", "--arms", "count-0.1"], "none of the study's runs"),
         (["--minutes", "-1"], "--minutes must be at least 0"),
+        (["--minutes", "nan"], "--minutes must be at least 0, got nan"),
+        (["--seeds", "5000000000"], "--seeds must be at most 10000, got 5000000000"),
         (["--together", "-1"], "--together must be at least 0"),
         (["--seed", "2147483646", "--seeds", "3"], "--seed must be at most"),
         (["--from", ".", "--arms", "none-0.1"], "--from takes the runs that it finds"),

@@ -75,6 +75,13 @@ def test_the_illustration_is_drawn(gobi_command):
     assert Path("reproduced/illustration/illustration.png").exists()
 
 
+def test_the_plan_of_the_illustration_draws_nothing(gobi_command):
+    code, out, _ = gobi_command("reproduce", "illustration", "--plan")
+    assert code == 0
+    assert "nothing is trained" in out
+    assert not Path("reproduced").exists()
+
+
 def test_an_unknown_figure_gets_one_line_that_helps(gobi_command):
     code, _, err = gobi_command("reproduce", "ablations")
     assert code == 1

@@ -22,6 +22,8 @@ Switch = tyro.conf.FlagCreatePairsOff[bool]
 """A flag that is off unless it is given."""
 
 LARGEST_SEED = 2**31 - 1
+MOST_SEEDS = 10_000
+"""Far more than any device trains side by side."""
 
 
 class UsageError(GobiError):
@@ -53,9 +55,19 @@ def check_seed(seed: int) -> None:
         raise GobiError(f"--seed must be at most {LARGEST_SEED}, got {seed}")
 
 
+def seeds_from(seed: int, seeds: int) -> tuple[int, ...]:
+    """So many seeds, from the first one on; a number of them that cannot be meant is refused."""
+    check_seed(seed)
+    at_least("--seeds", seeds, 1)
+    if seeds > MOST_SEEDS:
+        raise GobiError(f"--seeds must be at most {MOST_SEEDS}, got {seeds}")
+    check_seed(seed + seeds - 1)
+    return tuple(range(seed, seed + seeds))
+
+
 def at_least(flag: str, value: int | float, least: int) -> None:
-    """Refuses a number that is too small to mean anything."""
-    if value < least:
+    """Refuses a number that is too small to mean anything, or is none."""
+    if not value >= least:
         raise GobiError(f"{flag} must be at least {least}, got {value}")
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import tyro
 
 from gobi.cli import ending, packs
-from gobi.cli.arguments import Switch, at_least, check_seed
+from gobi.cli.arguments import Switch, at_least, seeds_from
 from gobi.cli.claims import chosen
 from gobi.cli.compare import compare
 from gobi.cli.terminal import say, show
@@ -68,7 +68,10 @@ def reproduce(
         return
     usual, out = out is None, out or REPRODUCED / figure
     if figure == ILLUSTRATION:
-        _illustrate(out)
+        if plan:
+            say(f"nothing is trained: the plans are worked out exactly, and drawn into {out}")
+        else:
+            _illustrate(out)
         return
     if figure not in STUDIES:
         raise unknown("figure", figure, [*STUDIES, ILLUSTRATION])
@@ -82,9 +85,7 @@ def reproduce(
     at_least("--minutes", minutes, 0)
     until = time.monotonic() + 60 * minutes if minutes else None
     study = STUDIES[figure].only(tasks, arms, rewards)
-    numbers = tuple(range(seed, seed + (seeds or study.seeds)))
-    for number in (numbers[0], numbers[-1]):
-        check_seed(number)
+    numbers = seeds_from(seed, seeds or study.seeds)
     # Only our own folder of studies is searched: what else lies beside a named one can be anything.
     beside = REPRODUCED if usual else out
     runs = _planned(study, numbers, frames, out)

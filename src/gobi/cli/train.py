@@ -15,7 +15,7 @@ import tyro
 from gobi.analysis import curves
 from gobi.cli import plot
 from gobi.cli.advising import Advising
-from gobi.cli.arguments import RunFolder, Switch, TaskName, at_least, check_seed
+from gobi.cli.arguments import RunFolder, Switch, TaskName, at_least, seeds_from
 from gobi.cli.bars import bars
 from gobi.cli.output import new_folder
 from gobi.cli.terminal import say, show
@@ -88,9 +88,8 @@ def train(
         deterministic: repeat bit for bit on a GPU too, at some cost in speed.
         checkpoint_seconds: time between checkpoints.
     """
-    check_seed(seed)
-    at_least("--seeds", seeds, 1)
-    check_seed(seed + seeds - 1)
+    numbers = seeds_from(seed, seeds)
+    at_least("--checkpoint-seconds", checkpoint_seconds, 0)
     if deterministic:
         make_deterministic()
     named = {"reward": reward, "world": world, "network": network, "observations": observations}
@@ -98,7 +97,7 @@ def train(
     words += [f"frames={frames}"] if frames else []
     words += [] if extrinsic is None else [f"extrinsic={extrinsic}"]
     chosen = choose(task, recipe, _read(task, [*settings, *words]))
-    plan = run.Plan(chosen, tuple(range(seed, seed + seeds)), deterministic)
+    plan = run.Plan(chosen, numbers, deterministic)
     _refuse_what_cannot_start(chosen)
     paid = own.short(chosen.reward) if own.is_own(chosen.reward) else chosen.reward
     folder = run.Folder(new_folder(out, f"{_short(chosen)}-{paid}"))
@@ -122,6 +121,7 @@ def resume(
         checkpoint: the name of an earlier checkpoint to go on from; by default the last one.
         checkpoint_seconds: time between checkpoints.
     """
+    at_least("--checkpoint-seconds", checkpoint_seconds, 0)
     place = run.Folder(folder)
     plan = run.planned(place)
     if plan.deterministic:
