@@ -13,28 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from gobi.analysis import curves
-from gobi.analysis.comparison import millions, task_of
-from gobi.analysis.grouping import NEVER_A_METHOD, Group, Method
+from gobi.analysis.comparison import task_of
+from gobi.analysis.grouping import Group, Method
 from gobi.analysis.runs import Run, curves_of, find
 from gobi.analysis.scores import Scored, Task
-from gobi.envs.dmc import is_control
 from gobi.errors import GobiError
-from gobi.reproduce import occasion
+from gobi.reproduce import matching, occasion
+from gobi.reproduce.matching import COMPACT, FRAMES, Setting
 from gobi.reproduce.studies import STUDIES
-from gobi.reproduce.study import Arm, Study, short
-from gobi.training import recipes
-from gobi.training.control import recipes as control
+from gobi.reproduce.study import Study, short
 
 METRIC = "return"
-FRAMES = " frames"
-"""How the word for another length ends."""
-COMPACT = "compact networks"
-"""What a study on grids is trained with where there is no accelerator."""
-STATE = "state observations"
-"""What one can train on control tasks where there is none."""
-
-Setting = tuple[str, ...]
-"""In what a run is not as its study asks for, in words; empty if it is."""
 Key = tuple[str, str, str]
 """Study, task and arm."""
 
@@ -107,13 +96,13 @@ class Evidence:
         self.known: dict[Key, dict[Setting, list[Run]]] = {}
         self.crowded = occasion.crowded(self.runs)
         for name, study in self.studies.items():
-            varied = _varied(study)
+            varied = matching.varied(study)
             for arm in study.arms:
-                asked = functools.cache(functools.partial(_asked, arm))
+                asked = functools.cache(functools.partial(matching.asked, arm))
                 for run in self.runs:
-                    if not _may_be(run, arm, varied):
+                    if not matching.may_be(run, arm, varied):
                         continue
-                    setting = _setting(run, asked(str(run.card["recipe"])), varied)
+                    setting = matching.setting(run, asked(str(run.card["recipe"])), varied)
                     if setting is not None:
                         found = self.known.setdefault((name, arm.task, arm.name), {})
                         found.setdefault(setting, []).append(run)
@@ -195,59 +184,6 @@ def gather(folders: Sequence[Path]) -> list[Run]:
 def arm_name(arm: str) -> str:
     """The name of an arm without its study's."""
     return arm.rpartition("/")[2]
-
-
-Asked = list[tuple[Setting, dict[str, Any]]]
-"""The recipes that an arm may have, and what to say of each."""
-
-
-def _may_be(run: Run, arm: Arm, varied: set[str]) -> bool:
-    """Whether a look at a run's task and at what the study is about does not rule the arm out."""
-    settings = run.settings
-    if settings is None or run.card["task"] != arm.task or settings["reward"] != arm.reward:
-        return False
-    own = all(settings[name] == value for name, value in arm.changes.items() if name in varied)
-    return own and run.card["recipe"] in (control.NAMES if is_control(arm.task) else recipes.NAMES)
-
-
-def _setting(run: Run, asked: Asked, varied: set[str]) -> Setting | None:
-    """In what a run differs from an arm; None if it is not that arm.
-
-    What the arms of a study differ in must be the arm's own. All else may be otherwise: that is the setting.
-    """
-    settings, found = run.settings or {}, []
-    for words, recipe in asked:
-        others = [name for name in recipe if name not in NEVER_A_METHOD and settings[name] != recipe[name]]
-        if not set(others) & varied:
-            found.append((*words, *(_said(name, settings[name]) for name in others)))
-    return min(found, key=len, default=None)
-
-
-def _asked(arm: Arm, recipe: str) -> Asked:
-    """The arm's recipe, and how it is on a machine without an accelerator."""
-    on_control = is_control(arm.task)
-    words: Setting = (f"recipe {recipe}",) if recipe != arm.recipe else ()
-    whole = (control if on_control else recipes).recipe(arm.task, recipe, **arm.changes)
-    found: Asked = [(words, dataclasses.asdict(whole))]
-    if on_control and not whole.imagines:
-        seen = control.recipe(
-            arm.task, recipe, **{"reward": arm.reward, **arm.changes, "observations": "state"}
-        )
-        found.append(((*words, STATE), dataclasses.asdict(seen)))
-    elif not on_control and recipe == "gobi":
-        small = recipes.compact(recipes.recipe(arm.task, recipe), **arm.changes)
-        found.append(((*words, COMPACT), dataclasses.asdict(small)))
-    return found
-
-
-def _varied(study: Study) -> set[str]:
-    """The fields of a recipe that a study is about."""
-    names = {name for arm in study.arms for name in arm.changes}
-    return {name for name in names if len({repr(arm.changes.get(name)) for arm in study.arms}) > 1}
-
-
-def _said(name: str, value: Any) -> str:
-    return f"{millions(value)}{FRAMES}" if name == "frames" else f"{name}={value}"
 
 
 def _group(name: str, runs: Sequence[Run]) -> Group:
