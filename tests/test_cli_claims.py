@@ -59,3 +59,26 @@ def test_the_list_shows_how_each_figure_stands(gobi_command):
     assert "1 not held" in lines["wallclock"]
     _, alone, _ = gobi_command("reproduce")
     assert "not begun" in next(line for line in alone.splitlines() if line.startswith("decay"))
+
+
+def test_one_run_that_cannot_be_read_does_not_stop_the_others(gobi_command):
+    make_arm(Path("reproduced/decay/good"), "decay", "rho-5e-7")
+    (make_arm(Path("reproduced/decay/bad"), "decay", "rho-8e-7") / "card.json").write_text("")
+    for words in (["claims"], ["reproduce", "--list"], ["reproduce", "decay", "--from", "reproduced"]):
+        code, out, err = gobi_command(*words)
+        assert code == 0, err
+        assert "note: left out: bad has no card.json" in out
+
+
+def test_a_short_study_ends_in_what_can_be_compared(gobi_command):
+    """NovelD and RND end where GoBI's pre-training does."""
+    for name, before in (("gobi", 100_000), ("noveld", 0), ("rnd", 0)):
+        short = {"changes": {"frames": 100_000}, "pretraining": before}
+        make_arm(Path("kept") / name, "minigrid", name, task=N7, **short)
+    code, out, err = gobi_command("reproduce", "minigrid", "--from", "kept")
+    assert code == 0, err
+    assert "note: not in the table: gobi on MultiRoom-N7-S8 (no frames in common with noveld and rnd)" in out
+    assert "differ in more" not in out
+    table = Path("reproduced/minigrid/kept/table.csv").read_text()
+    assert [line.split(",")[1] for line in table.splitlines()] == ["arm", "noveld", "rnd"]
+    assert Path("reproduced/minigrid/kept/figure.png").exists()

@@ -137,10 +137,28 @@ def test_wallclock_ends_in_the_ratio_beside_the_papers(tmp_path):
 
 
 def test_a_study_without_a_claim_says_so(tmp_path):
-    make_arm(tmp_path / "a", "fair", "view", task=N7)
+    make_arm(tmp_path / "a", "fair", "view", task=N7, card={"privileged": []})
     found, _, rows = written("fair", tmp_path)
     assert len(rows) == 1
     assert found.sentences == [ending.NO_CLAIM]
+
+
+def test_looks_are_free_and_counted_where_the_study_asks_for_both(tmp_path):
+    make_arm(tmp_path / "a", "fair", "panorama", task=N7, card={"peeks": 24_000_000}, pretraining=100_000)
+    make_arm(tmp_path / "b", "fair", "view", task=N7, card={"privileged": [], "peeks": 0})
+    found, _, rows = written("fair", tmp_path)
+    assert [(row["arm"], row["frames"]) for row in rows] == [
+        ("panorama", "8.10M"), ("panorama peeks=counted", "32.40M"), ("view", "8.00M"),
+    ]  # fmt: skip
+    assert found.notes == []
+
+
+def test_looks_that_no_card_tells_are_not_counted_and_it_is_said(tmp_path):
+    make_arm(tmp_path / "a", "fair", "panorama", task=N7)
+    found, _, rows = written("fair", tmp_path)
+    assert [row["arm"] for row in rows] == ["panorama"]
+    assert "not in the table: panorama peeks=counted on MultiRoom-N7-S8" in found.notes[0]
+    assert "its card does not tell how often" in found.notes[0]
 
 
 def test_a_searchs_figure_is_its_grid(tmp_path):

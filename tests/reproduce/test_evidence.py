@@ -126,6 +126,23 @@ def test_runs_without_a_recipe_or_card_or_rows_are_no_evidence(tmp_path):
     assert Evidence(gather([])).known == {}
 
 
+def test_a_run_that_cannot_be_read_is_named_and_left_out(tmp_path):
+    make_arm(tmp_path / "good", "minigrid", "gobi", task=N7)
+    (make_arm(tmp_path / "empty-card", "minigrid", "ride", task=N7) / "card.json").write_text("")
+    (make_arm(tmp_path / "other-recipe", "minigrid", "rnd", task=N7) / "recipe.json").write_text("{}")
+    (make_arm(tmp_path / "broken", "minigrid", "ec", task=N7) / "metrics.csv").write_text(
+        "seed,frames\n0,x\n"
+    )
+    told = []
+    runs = gather([tmp_path], told.append)
+    assert [run.folder.name for run in runs] == ["good"]
+    assert Evidence(runs).compared(N7, "minigrid/gobi").setting == ()
+    assert len(told) == 3
+    assert "empty-card has no card.json that tells its task" in " ".join(told)
+    assert "other-recipe/recipe.json is not the recipe of its card" in " ".join(told)
+    assert "broken/metrics.csv is damaged" in " ".join(told)
+
+
 def test_what_is_missing_is_named(tmp_path):
     make_arm(tmp_path / "a", "ablation", "r1", task=N7)
     with pytest.raises(NotRun, match="no runs of r2 and r3 on MultiRoom-N7-S8"):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from gobi.cli.terminal import say, show
+from gobi.cli.terminal import note, say, show
 from gobi.errors import GobiError
 from gobi.reproduce import claims_page
 from gobi.reproduce.ending import tally
@@ -31,7 +31,7 @@ def claims(
         folders: where to look for runs; by default reproduced and results.
         markdown: a file to write the list to, such as docs/claims.md; it is replaced.
     """
-    evidence = Evidence(gather(chosen(folders)))
+    evidence = Evidence(gather(chosen(folders), note))
     judged = claims_page.judge(evidence)
     show(claims_page.table(judged), ["claim", "verdict", "what the paper claims", "because"])
     say(f"\n{len(judged)} claims: {tally(judged)}; from {len(evidence.runs)} runs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from gobi.cli.terminal import say, show
+from gobi.cli.terminal import note, say, show
 from gobi.errors import MissingExtra
 from gobi.reproduce import STUDIES, Study, ending
 from gobi.reproduce.evidence import Evidence, gather
@@ -27,13 +27,13 @@ def draw_maps(study: Study, out: Path) -> None:
 
 def end(figure: str, folders: Sequence[Path], out: Path) -> None:
     """The table of a study and a sentence for each claim of the paper, from the runs in these folders."""
-    evidence = Evidence(gather(folders))
+    evidence = Evidence(gather(folders, note))
     found, compared = ending.conclude(figure, evidence)
     if found.rows and not found.search:
         numbers = [name for name in found.headings if name not in LEFT]
         show(found.rows, found.headings, numbers)
-    for note in found.notes:
-        say(f"note: {note}")
+    for text in found.notes:
+        note(text)
     say("")
     for text in found.sentences:
         say(text)
@@ -51,7 +51,7 @@ def say_claims(figure: str) -> None:
 
 def states(place: Path) -> dict[str, tuple[str, str]]:
     """How far each study is in a folder of studies, and how the claims fared that it tests."""
-    runs = gather([place]) if place.is_dir() else []
+    runs = gather([place], note) if place.is_dir() else []
     everything = Evidence(runs)
     found = {}
     for name, study in STUDIES.items():

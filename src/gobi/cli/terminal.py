@@ -29,6 +29,11 @@ def say(text: str) -> None:
     console().print(text, soft_wrap=True)
 
 
+def note(text: str) -> None:
+    """Prints what one should know of what else is printed."""
+    say(f"note: {text}")
+
+
 def show(rows: Sequence[Sequence[str]], headings: Sequence[str] = (), numbers: Sequence[str] = ()) -> None:
     """Prints a table. Columns whose headings are in `numbers` are set to the right.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from gobi.analysis import heatmap
@@ -12,8 +12,9 @@ from gobi.envs.minigrid.registry import bare
 from gobi.errors import MissingExtra
 from gobi.reproduce import claims, figures, returns, tables
 from gobi.reproduce.claims import Claim
-from gobi.reproduce.evidence import Compared, Evidence
-from gobi.reproduce.study import Study
+from gobi.reproduce.evidence import Compared, Evidence, arm_name
+from gobi.reproduce.overlap import listed
+from gobi.reproduce.study import Study, short
 from gobi.reproduce.verdicts import Outcome, Verdict
 from gobi.training.files import disk_errors, write_whole
 
@@ -28,6 +29,8 @@ WORDS: dict[Outcome, str] = {
     "shown by a test": "Shown by a test",
 }
 """How a sentence about each outcome begins; in the order in which they are counted."""
+Apart = Mapping[tuple[str, str], str]
+"""Arms, by task and name, that cannot be set beside the others, and why."""
 LEVELS, EPISODES = (0, 1, 2), 50
 """Of maps: levels that training did not see, and how often each is played."""
 
@@ -58,10 +61,12 @@ class Ending:
 def conclude(name: str, evidence: Evidence) -> tuple[Ending, list[Compared]]:
     """The table and the verdicts of a study, and the comparisons behind its figure."""
     study = evidence.studies[name]
-    found = [one for task in study.tasks if (one := evidence.whole(name, task)) is not None]
+    each = {task: evidence.whole(name, task) for task in study.tasks}
+    found = [one for one, _ in each.values() if one is not None]
+    apart = {(task, arm_name(arm)): why for task, (_, others) in each.items() for arm, why in others.items()}
     headings, rows = tables.rows(name, found)
     judged = conclusions(name, evidence)
-    notes = [*_anchors(found), *_left_out(name, evidence, found)]
+    notes = [*_anchors(found), *_apart(apart), *_left_out(name, evidence, found, apart)]
     return Ending(study.title, headings, rows, judged, notes, bool(study.axes)), found
 
 
@@ -147,13 +152,23 @@ def _anchors(found: Sequence[Compared]) -> list[str]:
     return [f"{one.where}: {there.text}" for one, there in beside if there is not None]
 
 
-def _left_out(name: str, evidence: Evidence, found: Sequence[Compared]) -> list[str]:
+def _apart(arms: Apart) -> list[str]:
+    """Why arms are not in the table, those of one task and reason together."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for (task, arm), why in arms.items():
+        alike.setdefault((task, why), []).append(arm)
+    return [
+        f"not in the table: {listed(names)} on {short(task)} ({why})" for (task, why), names in alike.items()
+    ]
+
+
+def _left_out(name: str, evidence: Evidence, found: Sequence[Compared], apart: Apart) -> list[str]:
     """Runs of the study that are not in its table because their setting is another one."""
     shown = {run.folder for one in found for scored in one.arms.values() for run in scored.group.runs}
     others = {
         (run.name, setting)
-        for (study, _, _), settings in evidence.known.items()
-        if study == name
+        for (study, task, arm), settings in evidence.known.items()
+        if study == name and (task, arm) not in apart
         for setting, runs in settings.items()
         for run in runs
         if run.folder not in shown
@@ -165,13 +180,13 @@ def _left_out(name: str, evidence: Evidence, found: Sequence[Compared]) -> list[
             for run, setting in sorted(others)
         ]
         notes.append(f"not in the table, as they differ in more than the study: {', '.join(names)}")
-    unfinished = sorted(
+    unfinished = sorted({
         run.name
         for one in found
         for scored in one.arms.values()
         for run in scored.group.runs
         if not run.card.get("finished")
-    )
+    })  # fmt: skip
     return [*notes, *[f"not finished: {', '.join(unfinished)}"] * bool(unfinished)]
 
 

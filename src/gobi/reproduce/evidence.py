@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gobi.analysis import curves
 from gobi.analysis.comparison import task_of
-from gobi.analysis.grouping import Group, Method
+from gobi.analysis.grouping import PEEKS_COUNTED, Group, Method
 from gobi.analysis.runs import Run, curves_of, find
 from gobi.analysis.scores import Scored, Task
 from gobi.errors import GobiError
 from gobi.reproduce import matching, occasion
 from gobi.reproduce.matching import COMPACT, FRAMES, Setting
+from gobi.reproduce.overlap import listed, together
 from gobi.reproduce.studies import STUDIES
 from gobi.reproduce.study import Study, short
 
@@ -119,7 +120,7 @@ class Evidence:
         shared = set.intersection(*(set(self._settings(arm, task)) for arm in arms))
         if not shared:
             raise NotRun(
-                f"the runs of {_listed(map(arm_name, arms))} on {short(task)} differ in more than the study"
+                f"the runs of {listed(map(arm_name, arms))} on {short(task)} differ in more than the study"
             )
 
         def preference(setting: Setting) -> tuple[Any, ...]:
@@ -128,7 +129,8 @@ class Evidence:
 
         chosen = min(shared, key=preference)
         try:
-            return self._scored({arm: self._settings(arm, task)[chosen] for arm in arms}, chosen)
+            found = {arm: _each_seed_once(self._settings(arm, task)[chosen]) for arm in arms}
+            return self._scored({arm: _group(arm, runs) for arm, runs in found.items()}, chosen)
         except GobiError as error:
             raise NotRun(str(error)) from None
 
@@ -136,8 +138,12 @@ class Evidence:
         """All runs of an arm on a task in a setting, the same seeds made twice included."""
         return self._settings(arm, task).get(setting, [])
 
-    def whole(self, study: str, task: str) -> Compared | None:
-        """As many arms of a study on a task as were run in one setting; None if none was."""
+    def whole(self, study: str, task: str) -> tuple[Compared | None, dict[str, str]]:
+        """As many arms of a study on a task as were run in one setting and can be set beside each other.
+
+        And why each other one that was run in it cannot. Where the study counts looks as well, an arm that
+        has some comes twice. None if there is no arm.
+        """
         there = {
             f"{study}/{arm.name}": self._settings(f"{study}/{arm.name}", task)
             for arm in self.studies[study].arms
@@ -145,9 +151,14 @@ class Evidence:
         }
         settings = {setting for found in there.values() for setting in found}
         if not settings:
-            return None
+            return None, {}
         chosen = min(settings, key=lambda s: (-sum(s in found for found in there.values()), len(s) > 0, s))
-        return self._scored({arm: found[chosen] for arm, found in there.items() if chosen in found}, chosen)
+        groups, apart = _groups(
+            {arm: found[chosen] for arm, found in there.items() if chosen in found},
+            counted=self.studies[study].peeks == "both",
+        )
+        groups, others = together(groups)
+        return self._scored(groups, chosen) if groups else None, {**apart, **others}
 
     def finished(self, study: str) -> int:
         """How many arms of a study have a run as the study asks for it that came to its end.
@@ -160,8 +171,7 @@ class Evidence:
             if name == study
         )
 
-    def _scored(self, runs: Mapping[str, Sequence[Run]], setting: Setting) -> Compared:
-        groups = {name: _group(name, _each_seed_once(found)) for name, found in runs.items()}
+    def _scored(self, groups: Mapping[str, Group], setting: Setting) -> Compared:
         task = task_of(list(groups.values()), METRIC)
         scores = {name: Scored(one, task, seed=0) for name, one in groups.items()}
         return Compared(task, scores, setting, self.crowded)
@@ -171,14 +181,25 @@ class Evidence:
         return self.known.get((study, task, name), {})
 
 
-def gather(folders: Sequence[Path]) -> list[Run]:
-    """All runs inside these folders that can be judged; folders without any are no error."""
+def gather(folders: Sequence[Path], told: Callable[[str], None] = lambda _: None) -> list[Run]:
+    """All runs inside these folders that can be judged; folders without any are no error.
+
+    told:  gets a sentence about each run that cannot be read, and is left out.
+    """
     found = []
     for folder in folders:
         if any(folder.rglob("metrics.csv")):
             found += curves.metrics_files([folder])
     files = [file for file in dict.fromkeys(found) if _readable(file)]
-    return find(files) if files else []
+    try:
+        runs = find(files) if files else []
+    except GobiError:
+        files = [file for file in files if _whole(file, told)]
+        runs = find(files) if files else []
+    for run in runs:
+        if not _of_one_task(run):
+            told(f"left out: {run.name}/recipe.json is not the recipe of its card")
+    return list(filter(_of_one_task, runs))
 
 
 def arm_name(arm: str) -> str:
@@ -189,6 +210,29 @@ def arm_name(arm: str) -> str:
 def _group(name: str, runs: Sequence[Run]) -> Group:
     method = Method(*runs[0].base, (), arm_name(name))
     return Group(runs[0].card["task"], method, tuple(runs), curves_of(runs, METRIC))
+
+
+def _groups(runs: Mapping[str, Sequence[Run]], counted: bool) -> tuple[dict[str, Group], dict[str, str]]:
+    """The runs of each arm together, and why there are none of it where they cannot be.
+
+    counted:  whether arms that take looks without a step come again, with each of these a frame.
+    """
+    groups, apart = {}, {}
+    for name, found in runs.items():
+        chosen = _each_seed_once(found)
+        try:
+            groups[name] = _group(name, chosen)
+        except GobiError as error:
+            apart[name] = str(error)
+            continue
+        if counted:
+            again = f"{name} {'='.join(PEEKS_COUNTED)}"
+            try:
+                if any(run.peeks for run in chosen):
+                    groups[again] = _group(again, [dataclasses.replace(run, counted=True) for run in chosen])
+            except GobiError as error:
+                apart[again] = str(error)
+    return groups, apart
 
 
 def _each_seed_once(runs: Sequence[Run]) -> list[Run]:
@@ -213,6 +257,22 @@ def _readable(file: Path) -> bool:
         )
 
 
+def _whole(file: Path, told: Callable[[str], None]) -> bool:
+    """Whether a run can be read by itself; why not is told."""
+    try:
+        find([file])
+    except GobiError as error:
+        told(f"left out: {error}")
+        return False
+    return True
+
+
+def _of_one_task(run: Run) -> bool:
+    """Whether card and recipe, if there is one, are of the same run."""
+    settings = run.settings
+    return settings is None or ("frames" in settings and settings.get("task") == run.card["task"])
+
+
 def _told(missing: Sequence[tuple[str, str]]) -> str:
     """No runs of these arms, arms that miss the same tasks together."""
     tasks: dict[str, tuple[str, ...]] = {}
@@ -221,10 +281,5 @@ def _told(missing: Sequence[tuple[str, str]]) -> str:
     alike: dict[tuple[str, ...], list[str]] = {}
     for arm, where in tasks.items():
         alike.setdefault(tuple(dict.fromkeys(where)), []).append(arm)
-    parts = [f"{_listed(arms)} on {_listed(where)}" for where, arms in alike.items()]
+    parts = [f"{listed(arms)} on {listed(where)}" for where, arms in alike.items()]
     return f"no runs of {'; '.join(parts)}"
-
-
-def _listed(words: Iterable[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last
