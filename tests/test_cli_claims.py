@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compared_runs import N7
+from compared_runs import N7, make_run
+from made_runs import EMPTY, SMALL, add_snapshot, made_run
 from study_runs import FAST, SLOW, make_arm
 
+from gobi.reproduce import STUDIES
 from gobi.reproduce.claims import CLAIMS
+from gobi.reproduce.study import Study, crossed
 
 
 def test_every_claim_is_listed_also_where_there_are_no_runs(gobi_command):
@@ -82,3 +85,60 @@ def test_a_short_study_ends_in_what_can_be_compared(gobi_command):
     table = Path("reproduced/minigrid/kept/table.csv").read_text()
     assert [line.split(",")[1] for line in table.splitlines()] == ["arm", "noveld", "rnd"]
     assert Path("reproduced/minigrid/kept/figure.png").exists()
+
+
+def test_the_grid_of_a_search_is_made_from_kept_runs(gobi_command):
+    for name in ("beta-0.5-threshold-0.5", "beta-1-threshold-0.5"):
+        make_arm(Path("kept") / name, "ec-grid", name, seeds=(0, 1))
+    code, out, err = gobi_command("reproduce", "ec-grid", "--from", "kept")
+    assert code == 0, err
+    place = Path("reproduced/ec-grid/kept")
+    assert {path.name for path in place.iterdir()} == {"grid.csv", "grid.png", "table.csv", "summary.md"}
+    assert len((place / "grid.csv").read_text().splitlines()) == 3
+    assert "![grid](grid.png)" in (place / "summary.md").read_text()
+    assert "the best of each method" in out
+
+
+def test_a_short_search_ends_in_the_cells_that_can_be_compared(gobi_command, monkeypatch):
+    arms = {"gobi-x1-rho-0": 100_000, "rnd-x1-rho-0": 0, "count-x1-rho-0": 0}
+
+    def train(*_):
+        for name, before in arms.items():
+            folder = Path("reproduced/tuned/MultiRoom-N7-S8") / name
+            short = {"changes": {"frames": 100_000}, "pretraining": before, "seeds": (0, 1)}
+            make_arm(folder, "tuned", name, compact=True, **short)
+        return []
+
+    monkeypatch.setattr("gobi.cli.packs.train", train)
+    code, out, err = gobi_command("reproduce", "tuned", "--arms", *arms, "--frames", "1e5")
+    assert code == 0, err
+    lines = Path("reproduced/tuned/grid.csv").read_text().splitlines()
+    assert [line.rpartition(",")[2] for line in lines] == ["run", "rnd-x1-rho-0", "count-x1-rho-0"]
+    assert (
+        "gobi-x1-rho-0 on MultiRoom-N7-S8 (no frames in common with rnd-x1-rho-0 and count-x1-rho-0)" in out
+    )
+    assert Path("reproduced/tuned/summary.md").exists()
+
+
+def test_maps_of_kept_runs_need_their_snapshots(gobi_command):
+    """The curves that are kept in results have none."""
+    make_arm(Path("kept/a"), "heatmaps", "gobi", task=N7)
+    code, out, err = gobi_command("reproduce", "heatmaps", "--from", "kept")
+    assert code == 0, err
+    assert "note: no map of MultiRoom-N7-S8/gobi: " in out
+    assert Path("reproduced/heatmaps/kept/table.csv").exists()
+
+
+def test_maps_are_drawn_from_kept_runs_that_have_snapshots(gobi_command, monkeypatch):
+    made = {"frames": 200, "snapshots": 1, "network": "compact", "world": "real", "bank": 8}
+    study = Study("where", "", crossed((EMPTY,), {"gobi": made}), seeds=1, maps={"Empty-5x5/gobi": (200,)})
+    monkeypatch.setitem(STUDIES, "tiny", study)
+    settings = {**SMALL, "count_room": 256, "snapshots": 0}
+    made_run(Path("kept/one"), frames=200)
+    make_run(Path("kept/one"), task=EMPTY, frames=200, seeds=(0,), settings=settings)
+    add_snapshot(Path("kept/one"), 200)
+    code, _, err = gobi_command("reproduce", "tiny", "--from", "kept")
+    assert code == 0, err
+    assert Path("reproduced/tiny/kept/maps-Empty-5x5-v0.png").exists()
+    assert not list(Path("kept").rglob("heatmap.*"))
+    assert "(maps-Empty-5x5-v0.png)" in Path("reproduced/tiny/kept/summary.md").read_text()

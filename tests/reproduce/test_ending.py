@@ -185,7 +185,8 @@ def test_maps_that_cannot_be_written_are_an_error_of_one_line_and_the_old_ones_s
     monkeypatch.setattr(ending.heatmap, "maps", lambda *_: [])
     monkeypatch.setattr(ending.heatmap, "save", lambda *_: None)
     monkeypatch.setattr(ending.heatmap, "draw", lambda *_: figure)
-    first, *_ = ending.draw_maps(STUDIES["heatmaps"], tmp_path, lambda _: None)
+    runs = {folder: tmp_path / folder for folder in STUDIES["heatmaps"].maps}
+    first, *_ = ending.draw_maps(STUDIES["heatmaps"], runs, tmp_path, lambda _: None)
     assert first.name == "maps-KeyCorridorS5R3-v0.png"
     drawn = first.read_bytes()
     assert drawn.startswith(PNG)
@@ -195,7 +196,7 @@ def test_maps_that_cannot_be_written_are_an_error_of_one_line_and_the_old_ones_s
 
     monkeypatch.setattr("gobi.training.files.write_synced", full)
     with pytest.raises(GobiError, match=r"could not write .*maps-KeyCorridorS5R3-v0\.png: the disk is full"):
-        ending.draw_maps(STUDIES["heatmaps"], tmp_path, lambda _: None)
+        ending.draw_maps(STUDIES["heatmaps"], runs, tmp_path, lambda _: None)
     assert first.read_bytes() == drawn
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from compared_runs import N7, make_run
+from compared_runs import N7
+from study_runs import make_arm
 
 from gobi.errors import GobiError
 from gobi.reproduce import STUDIES, grid, searches
-from gobi.reproduce.study import Arm
+from gobi.reproduce.evidence import Evidence, gather
 from gobi.rewards import registry
 from gobi.training import pack, recipes
 from gobi.training.folder import Folder, Plan
@@ -26,24 +27,18 @@ SOLVED_AT = {"beta-0.5-threshold-0.75": (1e6, 2e6), "beta-1-threshold-0.25": (1.
 
 
 @pytest.fixture(scope="module")
-def searched(tmp_path_factory) -> list[tuple[Arm, Path]]:
-    place = tmp_path_factory.mktemp("search")
-    never = (float("inf"), float("inf"))
-    return [
-        (
-            arm,
-            make_run(
-                place / arm.name,
-                reward="ec",
-                seeds=(0, 1),
-                solved_at=SOLVED_AT.get(arm.name, never),
-                frames=FRAMES,
-                settings={"reward_options": arm.changes["reward_options"]},
-                card={"best_return": 0.6},
-            ),
-        )
-        for arm in searches.curiosity(N7)
-    ]
+def found(tmp_path_factory) -> list[grid.Score]:
+    place, never = tmp_path_factory.mktemp("search"), (float("inf"), float("inf"))
+    for arm in searches.curiosity(N7):
+        solved_at = SOLVED_AT.get(arm.name, never)
+        options = {"seeds": (0, 1), "solved_at": solved_at, "card": {"best_return": 0.6}}
+        make_arm(place / arm.name, "ec-grid", arm.name, **options)
+    return scored(place)
+
+
+def scored(place: Path) -> list[grid.Score]:
+    one, _ = Evidence(gather([place])).whole("ec-grid", N7)
+    return grid.scores(STUDIES["ec-grid"], [one] if one else [])
 
 
 def test_every_method_gets_the_same_multiples_and_decays():
@@ -82,29 +77,28 @@ def test_a_method_is_one_pack(study, methods, tmp_path):
     assert len(pack.packs(runs)) == methods
 
 
-def test_the_best_cell_has_the_largest_mean_return(searched):
-    (best,) = grid.best(grid.scores(searched))
+def test_the_best_cell_has_the_largest_mean_return(found):
+    (best,) = grid.best(found)
     assert best.arm.name == "beta-0.5-threshold-0.75"
     assert best.solved == 1.0
     assert best.reached == "1.40M"
 
 
-def test_an_unsolved_seed_makes_the_frames_a_bound(searched):
-    half = next(one for one in grid.scores(searched) if one.arm.name == "beta-1-threshold-0.25")
+def test_an_unsolved_seed_makes_the_frames_a_bound(found):
+    half = next(one for one in found if one.arm.name == "beta-1-threshold-0.25")
     assert half.solved == 0.5
     assert half.reached.startswith("> ")
     assert half.frames is not None
     assert half.frames > FRAMES / 2
 
 
-def test_cells_that_never_solve_say_so(searched):
-    rest = [one for one in grid.scores(searched) if one.arm.name not in SOLVED_AT]
+def test_cells_that_never_solve_say_so(found):
+    rest = [one for one in found if one.arm.name not in SOLVED_AT]
     assert {one.reached for one in rest} == {"never"}
     assert {one.mean for one in rest} == {0.0}
 
 
-def test_the_whole_grid_is_kept_as_csv(searched):
-    found = grid.scores(searched)
+def test_the_whole_grid_is_kept_as_csv(found):
     rows = list(csv.DictReader(io.StringIO(grid.to_csv(found, AXES))))
     cells = {(row["beta"], row["threshold"]) for row in rows}
     assert cells == {(beta, threshold) for beta in searches.BETAS for threshold in searches.THRESHOLDS}
@@ -115,11 +109,19 @@ def test_the_whole_grid_is_kept_as_csv(searched):
         assert int(by_name[one.arm.name]["seeds"]) == 2
 
 
-def test_a_picture_that_cannot_be_written_is_an_error_of_one_line(searched, tmp_path):
+def test_seeds_of_a_cell_may_lie_in_several_runs(tmp_path):
+    for seed in (0, 1):
+        make_arm(tmp_path / str(seed), "ec-grid", "beta-0.5-threshold-0.5", seeds=(seed,))
+    (one,) = scored(tmp_path)
+    assert len(one.area) == 2
+    assert grid.to_csv([one], AXES).splitlines()[1].endswith(",0 1")
+
+
+def test_a_picture_that_cannot_be_written_is_an_error_of_one_line(found, tmp_path):
     with pytest.raises(GobiError, match=r"could not write .*nowhere.grid\.png"):
-        grid.draw(tmp_path / "nowhere" / "grid.png", grid.scores(searched), AXES)
+        grid.draw(tmp_path / "nowhere" / "grid.png", found, AXES)
 
 
-def test_the_grid_is_drawn(searched, tmp_path):
-    grid.draw(tmp_path / "grid.png", grid.scores(searched), AXES)
+def test_the_grid_is_drawn(found, tmp_path):
+    grid.draw(tmp_path / "grid.png", found, AXES)
     assert (tmp_path / "grid.png").read_bytes().startswith(b"\x89PNG")

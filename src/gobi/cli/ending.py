@@ -2,33 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gobi.cli.terminal import note, say, show
 from gobi.errors import MissingExtra
-from gobi.reproduce import STUDIES, Study, ending
-from gobi.reproduce.evidence import Evidence, gather
+from gobi.reproduce import STUDIES, Study, ending, grid
+from gobi.reproduce.evidence import Compared, Evidence, gather
+from gobi.training.files import disk_errors, write_whole
 
 LEFT = ("task", "arm")
 """Columns of the table that are not numbers."""
 
 
-def draw_maps(study: Study, out: Path) -> None:
-    """The maps of a study that has some, all runs of a task side by side."""
+def draw_maps(study: Study, runs: Mapping[str, Path], out: Path) -> None:
+    """The maps of a study that has some, all runs of a task side by side; the runs by their arms' folders."""
     if not study.maps:
         return
     try:
-        for path in ending.draw_maps(study, out, say):
+        for path in ending.draw_maps(study, runs, out, say):
             say(f"written: {path}")
     except MissingExtra as error:
         say(f"no maps: {error}")
 
 
-def end(figure: str, folders: Sequence[Path], out: Path) -> None:
-    """The table of a study and a sentence for each claim of the paper, from the runs in these folders."""
+def search(figure: str, found: Sequence[Compared], out: Path) -> list[Path]:
+    """Keeps and draws the tables of a search, and returns the best runs of each method."""
+    study = STUDIES[figure]
+    scores = grid.scores(study, found)
+    if not scores:
+        say("no grid: there are no runs of it")
+        return []
+    with disk_errors(str(out)):
+        out.mkdir(parents=True, exist_ok=True)
+        write_whole(out / "grid.csv", grid.to_csv(scores, study.axes).encode())
+    written = [out / "grid.csv"]
+    try:
+        grid.draw(out / "grid.png", scores, study.axes)
+        written.append(out / "grid.png")
+    except MissingExtra as error:
+        say(f"no picture of the grid: {error}")
+    best = grid.best(scores)
+    say("\nthe best of each method, by the mean return over all frames, on the seeds that chose it:")
+    show(
+        [[one.arm.folder, f"{one.mean:.3f}", one.reached] for one in best],
+        ["run", "mean return", "frames to threshold"],
+        ["mean return", "frames to threshold"],
+    )
+    say(f"written: {', '.join(map(str, written))}")
+    return [folder for one in best for folder in one.folders]
+
+
+def end(figure: str, folders: Sequence[Path], out: Path, kept: bool = False) -> None:
+    """The table of a study and a sentence for each claim of the paper, from the runs in these folders.
+
+    kept:  the maps and the grid of the study are still to be made too.
+    """
     evidence = Evidence(gather(folders, note))
     found, compared = ending.conclude(figure, evidence)
+    if kept:
+        draw_maps(STUDIES[figure], ending.mapped(evidence, compared), out)
+    if kept and found.search:
+        search(figure, compared, out)
     if found.rows and not found.search:
         numbers = [name for name in found.headings if name not in LEFT]
         show(found.rows, found.headings, numbers)

@@ -15,11 +15,12 @@ from gobi.cli.claims import chosen
 from gobi.cli.compare import compare
 from gobi.cli.terminal import say, show
 from gobi.cli.train import choose
-from gobi.errors import GobiError, MissingExtra, unknown
-from gobi.reproduce import STUDIES, Study, grid, illustration, timing
+from gobi.errors import GobiError, unknown
+from gobi.reproduce import STUDIES, Study, illustration, timing
+from gobi.reproduce.ending import conclude
+from gobi.reproduce.evidence import Evidence, gather
 from gobi.reproduce.timing import Earlier
 from gobi.training import run
-from gobi.training.files import disk_errors, write_whole
 from gobi.training.folder import Run
 from gobi.training.recipe import kind_of
 
@@ -78,7 +79,7 @@ def reproduce(
     if kept:
         if tasks or arms or rewards or frames or seeds or minutes or plan:
             raise GobiError("--from takes the runs that it finds: it goes with --out only")
-        ending.end(figure, chosen(kept), out / "kept")
+        ending.end(figure, chosen(kept), out / "kept", kept=True)
         return
     at_least("--seeds", seeds, 0)
     at_least("--together", together, 0)
@@ -100,15 +101,18 @@ def reproduce(
     if left := packs.train(groups, until):
         _say_left(left, out)
         return
-    _compare(study, runs, out)
+    _compare(figure, study, runs, out)
     # Claims that compare studies find the others beside this one.
     ending.end(figure, [out, beside], out)
 
 
-def _compare(study: Study, runs: Sequence[Run], out: Path) -> None:
+def _compare(figure: str, study: Study, runs: Sequence[Run], out: Path) -> None:
     """The maps and the grid of a study that has them, and the page that sets its runs against each other."""
-    ending.draw_maps(study, out)
-    shown = _search(study, runs, out) if study.axes else [folder.path for folder, _ in runs]
+    shown = [folder.path for folder, _ in runs]
+    ending.draw_maps(study, {arm.folder: out / arm.folder for arm in study.arms}, out)
+    if study.axes:
+        _, trained = conclude(figure, Evidence(gather(shown), {figure: STUDIES[figure]}))
+        shown = ending.search(figure, trained, out) or shown
     # A page of its own for every time, so that one can see what more runs have changed.
     say("")
     try:
@@ -172,28 +176,6 @@ def _say_left(left: Sequence[Run], out: Path) -> None:
     names = ", ".join(str(folder.path.relative_to(out)) for folder, _ in left)
     runs = packs.runs_in_words(len(left))
     say(f"\nthe time is up, and what was trained is saved; the same command goes on. Left: {runs} ({names})")
-
-
-def _search(study: Study, runs: Sequence[Run], out: Path) -> list[Path]:
-    """Keeps and draws the tables of a search, and returns the best run of each method."""
-    found = grid.scores([(arm, folder.path) for arm, (folder, _) in zip(study.arms, runs, strict=True)])
-    with disk_errors(str(out)):
-        write_whole(out / "grid.csv", grid.to_csv(found, study.axes).encode())
-    written = [out / "grid.csv"]
-    try:
-        grid.draw(out / "grid.png", found, study.axes)
-        written.append(out / "grid.png")
-    except MissingExtra as error:
-        say(f"no picture of the grid: {error}")
-    best = grid.best(found)
-    say("\nthe best of each method, by the mean return over all frames, on the seeds that chose it:")
-    show(
-        [[one.arm.folder, f"{one.mean:.3f}", one.reached] for one in best],
-        ["run", "mean return", "frames to threshold"],
-        ["mean return", "frames to threshold"],
-    )
-    say(f"written: {', '.join(map(str, written))}")
-    return [one.folder for one in best]
 
 
 def _illustrate(out: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gobi.analysis import heatmap
 from gobi.envs.minigrid.registry import bare
-from gobi.errors import MissingExtra
+from gobi.errors import GobiError, MissingExtra
 from gobi.reproduce import claims, figures, returns, tables
 from gobi.reproduce.claims import Claim
 from gobi.reproduce.evidence import Compared, Evidence, arm_name
@@ -17,6 +17,7 @@ from gobi.reproduce.overlap import listed
 from gobi.reproduce.study import Study, short
 from gobi.reproduce.verdicts import Outcome, Verdict
 from gobi.training.files import disk_errors, write_whole
+from gobi.training.folder import Folder
 
 NO_CLAIM = "The paper claims nothing here: the study is ours."
 MADE_BEFORE = ("grid.png", "maps-*.png")
@@ -96,16 +97,24 @@ def write(name: str, ending: Ending, found: Sequence[Compared], out: Path) -> tu
     return [out / file for file in files], complaint
 
 
-def draw_maps(study: Study, out: Path, told: Callable[[str], None]) -> list[Path]:
-    """Where agents go: a picture and a table for each run, and all runs of a task side by side in one."""
+def draw_maps(study: Study, runs: Mapping[str, Path], out: Path, told: Callable[[str], None]) -> list[Path]:
+    """Where agents go: a picture and a table for each run, and all runs of a task side by side in one.
+
+    runs:  the folders of the runs, by those of their arms.
+    """
     written = []
     for task in study.tasks:
         columns, names = [], []
         for arm in study.arms:
-            if arm.task != task or arm.folder not in study.maps:
+            if arm.task != task or arm.folder not in study.maps or arm.folder not in runs:
+                continue
+            try:
+                stages = heatmap.stages(runs[arm.folder], at=study.maps[arm.folder])
+            except GobiError as error:
+                # Such as curves that were kept without the policies.
+                told(f"note: no map of {arm.folder}: {error}")
                 continue
             told(f"playing {arm.folder}")
-            stages = heatmap.stages(out / arm.folder, at=study.maps[arm.folder])
             mine = [heatmap.maps(agent, LEVELS, EPISODES) for agent in stages]
             heatmap.save(out / arm.folder / "heatmap.png", task, mine)
             columns += mine
@@ -116,6 +125,17 @@ def draw_maps(study: Study, out: Path, told: Callable[[str], None]) -> list[Path
                 write_whole(path, figures.png(heatmap.draw(task, columns, names), dpi=130))
             written.append(path)
     return written
+
+
+def mapped(evidence: Evidence, found: Sequence[Compared]) -> dict[str, Path]:
+    """The runs whose maps can be drawn, by their arms' folders: of each arm the one with most snapshots."""
+    folders = {}
+    for one in found:
+        for name in one.arms:
+            runs = evidence.of(one.task.name, name, one.setting)
+            most = max(runs, key=lambda run: len(list(Folder(run.folder).snapshots.glob("*.safetensors"))))
+            folders[f"{short(one.task.name)}/{arm_name(name)}"] = most.folder
+    return folders
 
 
 def said(claim: Claim, verdict: Verdict) -> str:

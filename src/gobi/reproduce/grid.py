@@ -13,16 +13,15 @@ import numpy as np
 from jaxtyping import Float64
 
 from gobi.analysis import statistics
-from gobi.analysis.comparison import millions, task_of
-from gobi.analysis.grouping import Group, Method
-from gobi.analysis.runs import curves_of, find
+from gobi.analysis.comparison import millions
+from gobi.analysis.scores import Scored
 from gobi.envs.minigrid.registry import bare
 from gobi.errors import require
+from gobi.reproduce.evidence import Compared, arm_name
 from gobi.reproduce.figures import png
-from gobi.reproduce.study import Arm
+from gobi.reproduce.study import Arm, Study
 from gobi.training.files import disk_errors, write_whole
 
-METRIC = "return"
 SCORES = (
     "seeds", "area", "lowest_area", "highest_area", "solved", "frames_to_return", "wanted_return", "frames",
     "best", "run",
@@ -35,7 +34,7 @@ class Score:
     """What came of the runs of one cell.
 
     arm:        the arm, which knows its cell.
-    folder:     where its runs lie.
+    folders:    where its runs lie.
     area:       the mean return over the common frames, of each seed: what cells are ranked by.
     solved:     the share of the seeds that reached the threshold.
     frames:     the mean frames until they did; a seed that did not counts with all it had.
@@ -44,7 +43,7 @@ class Score:
     """
 
     arm: Arm
-    folder: Path
+    folders: tuple[Path, ...]
     area: Float64[np.ndarray, " seeds"]
     solved: float | None
     frames: float | None
@@ -66,14 +65,16 @@ class Score:
         return f"{'> ' if self.solved < 1 else ''}{millions(self.frames)}"
 
 
-def scores(runs: Sequence[tuple[Arm, Path]]) -> list[Score]:
-    """The cells of a search, from arms and the folders of their runs; all up to the frames in common."""
-    found = []
-    for task in dict.fromkeys(arm.task for arm, _ in runs):
-        groups = [(arm, folder, _group(arm, folder)) for arm, folder in runs if arm.task == task]
-        measured = task_of([group for *_, group in groups], METRIC)
-        found += [_score(*one, measured.threshold, measured.horizon) for one in groups]
-    return found
+def scores(study: Study, found: Sequence[Compared]) -> list[Score]:
+    """The cells of a search that were run, all of a task up to the frames in common."""
+    there = {one.task.name: one.arms for one in found}
+    horizons = {one.task.name: one.task.horizon for one in found}
+    return [
+        _score(arm, scored, horizons[arm.task])
+        for arm in study.arms
+        for name, scored in there.get(arm.task, {}).items()
+        if arm_name(name) == arm.name
+    ]
 
 
 def best(found: Sequence[Score]) -> list[Score]:
@@ -93,7 +94,8 @@ def to_csv(found: Sequence[Score], axes: Sequence[str]) -> str:
         areas = [f"{value:.5f}" for value in (one.mean, one.area.min(), one.area.max())]
         measured = one.solved, one.frames, one.threshold
         reached = ["" if value is None else f"{value:.6g}" for value in measured]
-        end = [f"{one.horizon:.0f}", int(one in chosen), one.folder.name]
+        runs = " ".join(folder.name for folder in one.folders)
+        end = [f"{one.horizon:.0f}", int(one in chosen), runs]
         writer.writerow(
             [one.arm.task, cell.method, cell.row, cell.column, len(one.area), *areas, *reached, *end]
         )
@@ -167,16 +169,10 @@ def _table(score: Score) -> tuple[str, str]:
     return score.arm.task, score.arm.cell.method
 
 
-def _group(arm: Arm, folder: Path) -> Group:
-    (run,) = find([folder])
-    return Group(arm.task, Method(*run.base, (), arm.name), (run,), curves_of([run], METRIC))
-
-
-def _score(arm: Arm, folder: Path, group: Group, threshold: float | None, horizon: float) -> Score:
-    area = np.array([statistics.area_under_curve(one.frames, one.values, horizon) for one in group.curves])
+def _score(arm: Arm, scored: Scored, horizon: float) -> Score:
+    folders, threshold = tuple(run.folder for run in scored.group.runs), scored.task.threshold
     if threshold is None:
-        return Score(arm, folder, area, None, None, None, horizon)
-    reached = [statistics.first_reached(one.frames, one.values, threshold, horizon) for one in group.curves]
-    times, solved = np.array([time for time, _ in reached]), np.array([yes for _, yes in reached])
-    frames, _ = statistics.restricted_mean(times, solved, horizon)
-    return Score(arm, folder, area, float(solved.mean()), frames, threshold, horizon)
+        return Score(arm, folders, scored.area, None, None, None, horizon)
+    seen = scored.until(horizon)
+    frames, _ = statistics.restricted_mean(seen.times, seen.solved, horizon)
+    return Score(arm, folders, scored.area, float(seen.solved.mean()), frames, threshold, horizon)
