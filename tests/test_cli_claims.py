@@ -60,6 +60,10 @@ def test_the_list_shows_how_each_figure_stands(gobi_command):
     assert "2 of 3 runs done" in lines["decay"]
     assert "done  " in lines["wallclock"]
     assert "1 not held" in lines["wallclock"]
+    for name in ("rho-5e-7", "rho-8e-7", "rho-1e-6"):
+        make_arm(Path("few/decay") / name, "decay", name, seeds=(0,))
+    _, out, _ = gobi_command("reproduce", "--list", "--out", "few")
+    assert "3 of 3 runs, 1 of 4 seeds" in next(line for line in out.splitlines() if line.startswith("decay"))
     _, alone, _ = gobi_command("reproduce")
     assert "not begun" in next(line for line in alone.splitlines() if line.startswith("decay"))
 

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from gobi.cli import packs
+from gobi.cli.train import choose
 from gobi.reproduce import STUDIES
 from gobi.reproduce.study import Arm, Cell, Study
 from gobi.training import pack
+from gobi.training.folder import Folder, Plan, begin
 
 TASK = "MiniGrid-DoorKey-5x5-v0"
 TINY = {"num_envs": 4, "unroll": 5, "bank": 512, "snapshots": 1, "frames": 60}
@@ -118,6 +120,22 @@ def test_a_run_that_breaks_does_not_keep_the_others_from_training(gobi_command, 
     assert "none-0.1" in err
     assert "--arms" in err
     assert json.loads((PLACE / "count-0.2" / "card.json").read_text())["finished"]
+
+
+def test_a_folder_with_fewer_seeds_says_how_to_go_on(gobi_command, tiny_search):
+    begin(Folder(PLACE / "none-0.1"), Plan(choose(TASK, "gobi", tiny_search.arms[0].changes), (0,)))
+    code, _, err = gobi_command("reproduce", "tiny")
+    assert code == 1
+    assert "none-0.1 holds this run with seed 0, not seeds 0 to 1: " in err
+    assert "--seeds 1 goes on with it" in err
+    assert "--seed 1 --seeds 1 with another --out in reproduced trains the rest" in err
+    assert err.count("\n") == 1
+    code, _, err = gobi_command("reproduce", "tiny", "--seeds", "1", "--plan")
+    assert code == 0, err
+    code, _, err = gobi_command("reproduce", "tiny", "--seed", "5", "--plan")
+    assert code == 1
+    assert "--seed 0 --seeds 1 goes on with it" in err
+    assert "trains the rest" not in err
 
 
 def test_what_is_kept_of_another_run_is_left_alone(gobi_command, tiny_search):

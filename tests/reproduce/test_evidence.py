@@ -92,10 +92,17 @@ def test_only_runs_as_the_study_asks_for_them_make_it_done(tmp_path):
     make_arm(tmp_path / "a", "decay", "rho-5e-7", changes={"frames": 10_000})
     make_arm(tmp_path / "b", "decay", "rho-8e-7", changes={"precision": "bfloat16"}, compact=True)
     make_arm(tmp_path / "c", "decay", "rho-1e-6", card={"finished": None})
-    assert evidence(tmp_path).finished("decay") == 0
+    assert evidence(tmp_path).finished("decay") == []
     make_arm(tmp_path / "d", "decay", "rho-5e-7")
     make_arm(tmp_path / "e", "decay", "rho-8e-7", compact=True)
-    assert evidence(tmp_path).finished("decay") == 2
+    assert evidence(tmp_path).finished("decay") == [4, 4]
+
+
+def test_seeds_of_several_runs_make_an_arm_done_together_and_none_counts_twice(tmp_path):
+    for number, seeds in enumerate(((0,), (0,), (1, 2))):
+        make_arm(tmp_path / str(number), "decay", "rho-5e-7", seeds=seeds)
+    make_arm(tmp_path / "small", "decay", "rho-5e-7", seeds=(3,), compact=True)
+    assert evidence(tmp_path).finished("decay") == [3]
 
 
 @pytest.mark.parametrize(

@@ -91,14 +91,21 @@ def states(place: Path) -> dict[str, tuple[str, str]]:
     found = {}
     for name, study in STUDIES.items():
         # Runs that another study has made count: they are not trained again for this one.
-        done, total = everything.finished(name), len(study.arms)
+        seeds = everything.finished(name)
         if not (place / name).is_dir():
             found[name] = "not begun", "-"
             continue
-        state = "done" if done == total else f"{done} of {total} runs done"
         judged = ending.conclusions(name, everything)
-        found[name] = state, ending.tally(judged) if judged else "no claim of the paper"
+        found[name] = _state(study, seeds), ending.tally(judged) if judged else "no claim of the paper"
     return found
+
+
+def _state(study: Study, seeds: Sequence[int]) -> str:
+    """How far a study is: by the number of seeds that each of its runs that are finished has."""
+    runs = f"{len(seeds)} of {len(study.arms)} runs"
+    if seeds and min(seeds) < study.seeds:
+        return f"{runs}, {min(seeds)} of {study.seeds} seeds"
+    return "done" if len(seeds) == len(study.arms) else f"{runs} done"
 
 
 def illustrated(place: Path) -> tuple[str, str]:

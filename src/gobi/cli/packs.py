@@ -54,9 +54,26 @@ def check(runs: Sequence[Run]) -> None:
         if not _begun(folder):
             continue
         kept = run.planned(folder)
-        if (changed := differences(kept.recipe, plan.recipe)) or kept.seeds != plan.seeds:
-            what = changed[0] if changed else f"seeds: {list(kept.seeds)} -> {list(plan.seeds)}"
-            raise GobiError(f"{folder.path} holds another run ({what}): give another --out")
+        if changed := differences(kept.recipe, plan.recipe):
+            raise GobiError(f"{folder.path} holds another run ({changed[0]}): give another --out")
+        if kept.seeds != plan.seeds:
+            raise GobiError(f"{folder.path} holds this run with {_other_seeds(kept.seeds, plan.seeds)}")
+
+
+def _other_seeds(kept: Sequence[int], asked: Sequence[int]) -> str:
+    """What seeds a run has that has others than were asked for, and what to do about it."""
+    words = _seeds_in_words(kept)
+    same = f"--seeds {len(kept)}" if kept[0] == asked[0] else f"--seed {kept[0]} --seeds {len(kept)}"
+    told = f"{words}, not {_seeds_in_words(asked)}: {same} goes on with it"
+    rest = asked[len(kept) :]
+    if rest and tuple(asked[: len(kept)]) == tuple(kept):
+        # Seeds of several runs count together wherever they lie.
+        told += f"; --seed {rest[0]} --seeds {len(rest)} with another --out in reproduced trains the rest"
+    return f"{told}; or give another --out"
+
+
+def _seeds_in_words(seeds: Sequence[int]) -> str:
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
 
 
 def reused(runs: Sequence[Run], place: Path) -> list[Run]:

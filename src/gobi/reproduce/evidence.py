@@ -160,16 +160,18 @@ class Evidence:
         groups, others = together(groups)
         return self._scored(groups, chosen) if groups else None, {**apart, **others}
 
-    def finished(self, study: str) -> int:
-        """How many arms of a study have a run as the study asks for it that came to its end.
+    def finished(self, study: str) -> list[int]:
+        """With how many different seeds the arms of a study came to their end, as it asks for them.
 
-        Networks that are compact, and nothing else, are as it asks for without an accelerator.
+        Of arms with none there is no number. Networks that are compact, and nothing else, are as it asks for
+        without an accelerator.
         """
-        return sum(
-            any(run.card.get("finished") for own in ((), (COMPACT,)) for run in settings.get(own, ()))
+        numbers = [
+            max(len(_finished(settings.get(own, ()))) for own in ((), (COMPACT,)))
             for (name, _, _), settings in self.known.items()
             if name == study
-        )
+        ]
+        return [seeds for seeds in numbers if seeds]
 
     def _scored(self, groups: Mapping[str, Group], setting: Setting) -> Compared:
         task = task_of(list(groups.values()), METRIC)
@@ -246,6 +248,11 @@ def _each_seed_once(runs: Sequence[Run]) -> list[Run]:
         if not any(set(run.seeds) & set(other.seeds) for other in kept):
             kept.append(run)
     return kept
+
+
+def _finished(runs: Iterable[Run]) -> set[int]:
+    """The seeds of those runs that came to their end."""
+    return {seed for run in runs if run.card.get("finished") for seed in run.seeds}
 
 
 def _readable(file: Path) -> bool:
