@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 from pathlib import Path
 
 import pytest
+from compared_runs import N7
+from study_runs import make_arm
 
 from gobi.reproduce import STUDIES
 from gobi.reproduce.study import Study, crossed
@@ -38,6 +41,60 @@ def test_a_plan_says_what_would_be_trained_and_trains_nothing(gobi_command):
     assert not Path("reproduced").exists()
 
 
+def test_a_setting_is_applied_to_every_run_and_the_plan_says_so(gobi_command):
+    words = ["reproduce", "dmc", "--tasks", "hopper_hop", "--plan", "--set", "precision=bfloat16"]
+    code, out, err = gobi_command(*words, "--set", "batch=64")
+    assert code == 0, err
+    rows = [line for line in out.splitlines() if line.startswith("hopper_hop/")]
+    assert len(rows) == 5
+    assert all("precision=bfloat16, batch=64" in row for row in rows)
+    assert "every run has precision=bfloat16, batch=64: such runs are compared with each other only" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["decay", "--set", "decay=1e-6"], "the runs of this study differ in decay"),
+        (["decay", "--set", "reward=rnd"], "--set cannot change the reward of a study"),
+        (["decay", "--set", "precison=bfloat16"], "did you mean precision"),
+        (["decay", "--set", "observations=state"], "observations is a setting of control tasks"),
+        (["dmc", "--set", "world=real"], "world is a setting of grids"),
+        (["decay", "--set", "precision"], "--set takes FIELD=VALUE"),
+        (["decay", "--set", "task=Empty-5x5"], "--set cannot change the task"),
+        (["decay", "--from", ".", "--set", "precision=bfloat16"], "--from takes the runs that it finds"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(gobi_command, words, told):
+    code, _, err = gobi_command("reproduce", *words)
+    assert code == 1
+    assert told in err
+    assert err.count("\n") == 1
+    assert not Path("reproduced").exists()
+
+
+def test_runs_with_a_setting_are_told_from_runs_without(gobi_command, monkeypatch):
+    """What was trained just now is what the study ends in, also beside other studies' runs of these arms."""
+    for name in ("learned", "real"):
+        make_arm(Path("reproduced/other") / name, "dynamics", name, task=N7, compact=True)
+
+    def train(groups, _):
+        for folder, plan in (one for group in groups for one in group):
+            assert plan.recipe.precision == "bfloat16"
+            arm = {"task": N7, "changes": {"precision": "bfloat16"}, "compact": True, "plateau": 0.3}
+            make_arm(folder.path, "dynamics", folder.path.name, **arm)
+        return []
+
+    monkeypatch.setattr("gobi.cli.packs.train", train)
+    words = ["reproduce", "dynamics", "--tasks", "MultiRoom-N7-S8", "--set", "precision=bfloat16"]
+    code, out, err = gobi_command(*words)
+    assert code == 0, err
+    with Path("reproduced/dynamics/table.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    told = "MultiRoom-N7-S8 with compact networks, precision=bfloat16"
+    assert [(row["task"], row["return at the end"][:5]) for row in rows] == [(told, "0.300")] * 2
+    assert "not in the table, as they differ in more than the study: other/learned" in out
+
+
 def test_a_study_is_trained_and_compared_and_not_trained_twice(gobi_command, tiny_study):
     code, out, err = gobi_command("reproduce", "tiny")
     assert code == 0, err
@@ -57,6 +114,9 @@ def test_a_study_is_trained_and_compared_and_not_trained_twice(gobi_command, tin
     code, _, err = gobi_command("reproduce", "tiny", "--frames", "80")
     assert code == 1
     assert "holds another run (frames: 40 -> 80)" in err
+    code, _, err = gobi_command("reproduce", "tiny", "--set", "precision=bfloat16")
+    assert code == 1
+    assert "holds another run (precision: float32 -> bfloat16): give another --out" in err
     code, out, err = gobi_command("reproduce", "again")
     assert code == 0, err
     assert "finished before: reproduced/tiny/DoorKey-5x5/count" in out

@@ -59,7 +59,7 @@ def end(figure: str, folders: Sequence[Path], out: Path, kept: bool = False) -> 
     kept:  the maps and the grid of the study are still to be made too.
     """
     evidence = Evidence(gather(folders, note))
-    found, compared = ending.conclude(figure, evidence)
+    found, compared = ending.conclude(figure, evidence, None if kept else out)
     if kept:
         draw_maps(STUDIES[figure], ending.mapped(evidence, compared), out)
     if kept and found.search:

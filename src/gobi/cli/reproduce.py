@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,9 +15,9 @@ from gobi.cli.arguments import Switch, at_least, seeds_from
 from gobi.cli.claims import chosen
 from gobi.cli.compare import compare
 from gobi.cli.terminal import say, show
-from gobi.cli.train import choose
+from gobi.cli.train import Settings, choose, read_settings
 from gobi.errors import GobiError, unknown
-from gobi.reproduce import STUDIES, Study, illustration, timing
+from gobi.reproduce import STUDIES, Study, illustration, matching, timing
 from gobi.reproduce.ending import conclude
 from gobi.reproduce.evidence import Evidence, gather
 from gobi.reproduce.timing import Earlier
@@ -38,6 +39,7 @@ def reproduce(
     seeds: int = 0,
     seed: int = 0,
     frames: str = "",
+    settings: Settings = (),
     minutes: float = 0.0,
     together: int = 0,
     out: Path | None = None,
@@ -55,6 +57,8 @@ def reproduce(
         seeds: how many, side by side; by default as many as in the paper.
         seed: the first of them.
         frames: environment steps of each run, such as 1e6; by default the recipe's.
+        settings: changes one field of the recipe of every run; may be given several times. Not one that the
+            study is about.
         minutes: stop after so much time, with everything saved; by default when all is done.
         together: agents that may be side by side in one process; by default 32, or 16 on a CPU. On control
             tasks, always those of one run.
@@ -77,7 +81,7 @@ def reproduce(
     if figure not in STUDIES:
         raise unknown("figure", figure, [*STUDIES, ILLUSTRATION])
     if kept:
-        if tasks or arms or rewards or frames or seeds or minutes or plan:
+        if tasks or arms or rewards or frames or settings or seeds or minutes or plan:
             raise GobiError("--from takes the runs that it finds: it goes with --out only")
         ending.end(figure, chosen(kept), out / "kept", kept=True)
         return
@@ -85,7 +89,7 @@ def reproduce(
     at_least("--together", together, 0)
     at_least("--minutes", minutes, 0)
     until = time.monotonic() + 60 * minutes if minutes else None
-    study = STUDIES[figure].only(tasks, arms, rewards)
+    study = _changed(STUDIES[figure], settings).only(tasks, arms, rewards)
     numbers = seeds_from(seed, seeds or study.seeds)
     # Only our own folder of studies is searched: what else lies beside a named one can be anything.
     beside = REPRODUCED if usual else out
@@ -96,6 +100,8 @@ def reproduce(
     unfinished = [one for one in runs if not run.finished(*one)]
     groups = packs.grouped(unfinished, together or packs.most_agents())
     _tell(study, runs, groups, out, timing.earlier(beside))
+    if settings:
+        say(f"every run has {', '.join(settings)}: such runs are compared with each other only")
     if plan:
         return
     if left := packs.train(groups, until):
@@ -130,6 +136,23 @@ def _list(place: Path) -> None:
     rows.append([ILLUSTRATION, nine, "0", *ending.illustrated(place)])
     show(rows, ["figure", "what is compared", "runs", f"state in {place}", "the paper's claims"], ["runs"])
     say("\ngobi reproduce FIGURE trains them; --plan says first what that would be; gobi claims tells more")
+
+
+def _changed(study: Study, words: Sequence[str]) -> Study:
+    """The study with these settings in every run; what it is about cannot be set."""
+    names = [word.partition("=")[0] for word in words]
+    if "reward" in names:
+        raise GobiError(
+            "--set cannot change the reward of a study: --rewards takes the runs with some of its own"
+        )
+    for name in names:
+        if name in matching.varied(study):
+            raise GobiError(f"--set cannot change {name}: the runs of this study differ in {name}")
+    arms = tuple(
+        dataclasses.replace(arm, changes={**arm.changes, **read_settings(arm.task, words)})
+        for arm in study.arms
+    )
+    return dataclasses.replace(study, arms=arms)
 
 
 def _planned(study: Study, seeds: tuple[int, ...], frames: str, out: Path) -> list[Run]:

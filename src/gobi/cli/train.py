@@ -96,7 +96,7 @@ def train(
     words = [f"{name}={value}" for name, value in named.items() if value]
     words += [f"frames={frames}"] if frames else []
     words += [] if extrinsic is None else [f"extrinsic={extrinsic}"]
-    chosen = choose(task, recipe, _read(task, [*settings, *words]))
+    chosen = choose(task, recipe, read_settings(task, [*settings, *words]))
     plan = run.Plan(chosen, numbers, deterministic)
     _refuse_what_cannot_start(chosen)
     paid = own.short(chosen.reward) if own.is_own(chosen.reward) else chosen.reward
@@ -140,7 +140,7 @@ def recipe(task: TaskName, /, *, recipe: str = "gobi", settings: Settings = ()) 
         recipe: gobi (ours), as_coded (the paper's public code) or as_written (its text).
         settings: changes one field; may be given several times.
     """
-    given = _read(task, settings)
+    given = read_settings(task, settings)
     print(_named(task, recipe, given).to_json())
 
 
@@ -168,7 +168,7 @@ def _kind(task: str) -> type[AnyTask]:
     return ControlRecipe if dmc.is_control(task) else Recipe
 
 
-def _read(task: str, words: Sequence[str]) -> dict[str, Any]:
+def read_settings(task: str, words: Sequence[str]) -> dict[str, Any]:
     """FIELD=VALUE words as settings; what only tasks of another kind have is called so."""
     mine = _kind(task)
     fields = {kind: {field.name for field in dataclasses.fields(kind)} for kind in HOMES}

@@ -13,7 +13,7 @@ from gobi.errors import GobiError, MissingExtra
 from gobi.reproduce import claims, figures, returns, tables
 from gobi.reproduce.claims import Claim
 from gobi.reproduce.evidence import Compared, Evidence, arm_name
-from gobi.reproduce.overlap import listed
+from gobi.reproduce.groups import listed
 from gobi.reproduce.study import Study, short
 from gobi.reproduce.verdicts import Outcome, Verdict
 from gobi.training.files import disk_errors, write_whole
@@ -59,10 +59,13 @@ class Ending:
         return [said(claim, verdict) for claim, verdict in self.judged] or [NO_CLAIM]
 
 
-def conclude(name: str, evidence: Evidence) -> tuple[Ending, list[Compared]]:
-    """The table and the verdicts of a study, and the comparisons behind its figure."""
+def conclude(name: str, evidence: Evidence, place: Path | None = None) -> tuple[Ending, list[Compared]]:
+    """The table and the verdicts of a study, and the comparisons behind its figure.
+
+    place:  where the study was trained: its table is about the runs there, if there are any.
+    """
     study = evidence.studies[name]
-    each = {task: evidence.whole(name, task) for task in study.tasks}
+    each = {task: evidence.whole(name, task, place) for task in study.tasks}
     found = [one for one, _ in each.values() if one is not None]
     apart = {(task, arm_name(arm)): why for task, (_, others) in each.items() for arm, why in others.items()}
     headings, rows = tables.rows(name, found)

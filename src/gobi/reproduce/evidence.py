@@ -14,17 +14,16 @@ from typing import Any
 
 from gobi.analysis import curves
 from gobi.analysis.comparison import task_of
-from gobi.analysis.grouping import PEEKS_COUNTED, Group, Method
-from gobi.analysis.runs import Run, curves_of, find
+from gobi.analysis.grouping import Group
+from gobi.analysis.runs import Run, find
 from gobi.analysis.scores import Scored, Task
 from gobi.errors import GobiError
 from gobi.reproduce import matching, occasion
+from gobi.reproduce.groups import METRIC, arm_name, listed, of_arm, of_arms, together
 from gobi.reproduce.matching import COMPACT, FRAMES, Setting
-from gobi.reproduce.overlap import listed, together
 from gobi.reproduce.studies import STUDIES
 from gobi.reproduce.study import Study, short
 
-METRIC = "return"
 Key = tuple[str, str, str]
 """Study, task and arm."""
 
@@ -129,8 +128,7 @@ class Evidence:
 
         chosen = min(shared, key=preference)
         try:
-            found = {arm: _each_seed_once(self._settings(arm, task)[chosen]) for arm in arms}
-            return self._scored({arm: _group(arm, runs) for arm, runs in found.items()}, chosen)
+            return self._scored({arm: of_arm(arm, self._settings(arm, task)[chosen]) for arm in arms}, chosen)
         except GobiError as error:
             raise NotRun(str(error)) from None
 
@@ -138,11 +136,15 @@ class Evidence:
         """All runs of an arm on a task in a setting, the same seeds made twice included."""
         return self._settings(arm, task).get(setting, [])
 
-    def whole(self, study: str, task: str) -> tuple[Compared | None, dict[str, str]]:
+    def whole(
+        self, study: str, task: str, place: Path | None = None
+    ) -> tuple[Compared | None, dict[str, str]]:
         """As many arms of a study on a task as were run in one setting and can be set beside each other.
 
         And why each other one that was run in it cannot. Where the study counts looks as well, an arm that
         has some comes twice. None if there is no arm.
+
+        place:  a setting of runs in this folder comes before all others.
         """
         there = {
             f"{study}/{arm.name}": self._settings(f"{study}/{arm.name}", task)
@@ -152,8 +154,14 @@ class Evidence:
         settings = {setting for found in there.values() for setting in found}
         if not settings:
             return None, {}
-        chosen = min(settings, key=lambda s: (-sum(s in found for found in there.values()), len(s) > 0, s))
-        groups, apart = _groups(
+
+        def preference(setting: Setting) -> tuple[Any, ...]:
+            mine = [found[setting] for found in there.values() if setting in found]
+            inside = place and any(run.folder.is_relative_to(place.resolve()) for one in mine for run in one)
+            return not inside, -len(mine), len(setting) > 0, setting
+
+        chosen = min(settings, key=preference)
+        groups, apart = of_arms(
             {arm: found[chosen] for arm, found in there.items() if chosen in found},
             counted=self.studies[study].peeks == "both",
         )
@@ -202,52 +210,6 @@ def gather(folders: Sequence[Path], told: Callable[[str], None] = lambda _: None
         if not _of_one_task(run):
             told(f"left out: {run.name}/recipe.json is not the recipe of its card")
     return list(filter(_of_one_task, runs))
-
-
-def arm_name(arm: str) -> str:
-    """The name of an arm without its study's."""
-    return arm.rpartition("/")[2]
-
-
-def _group(name: str, runs: Sequence[Run]) -> Group:
-    method = Method(*runs[0].base, (), arm_name(name))
-    return Group(runs[0].card["task"], method, tuple(runs), curves_of(runs, METRIC))
-
-
-def _groups(runs: Mapping[str, Sequence[Run]], counted: bool) -> tuple[dict[str, Group], dict[str, str]]:
-    """The runs of each arm together, and why there are none of it where they cannot be.
-
-    counted:  whether arms that take looks without a step come again, with each of these a frame.
-    """
-    groups, apart = {}, {}
-    for name, found in runs.items():
-        chosen = _each_seed_once(found)
-        try:
-            groups[name] = _group(name, chosen)
-        except GobiError as error:
-            apart[name] = str(error)
-            continue
-        if counted:
-            again = f"{name} {'='.join(PEEKS_COUNTED)}"
-            try:
-                if any(run.peeks for run in chosen):
-                    groups[again] = _group(again, [dataclasses.replace(run, counted=True) for run in chosen])
-            except GobiError as error:
-                apart[again] = str(error)
-    return groups, apart
-
-
-def _each_seed_once(runs: Sequence[Run]) -> list[Run]:
-    """Runs that have no seed in common: finished ones first, then those of more seeds, then longer ones."""
-
-    def preference(run: Run) -> tuple[bool, int, float]:
-        return not run.card.get("finished"), -len(run.seeds), -float(run.columns["frames"].max())
-
-    kept: list[Run] = []
-    for run in sorted(runs, key=preference):
-        if not any(set(run.seeds) & set(other.seeds) for other in kept):
-            kept.append(run)
-    return kept
 
 
 def _finished(runs: Iterable[Run]) -> set[int]:
