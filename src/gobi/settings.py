@@ -61,6 +61,28 @@ def _whole(value: str) -> int:
     return int(number)
 
 
+def positive(**numbers: int | float) -> None:
+    """Refuses numbers that are not above 0, or not numbers."""
+    for name, value in numbers.items():
+        # So put that NaN, which compares as false with everything, is refused too.
+        if not (value > 0 and math.isfinite(value)):
+            raise GobiError(f"{name} must be a positive number, got {value}")
+
+
+def at_least(least: int, **numbers: int | float) -> None:
+    """Refuses numbers below the least, or not numbers."""
+    for name, value in numbers.items():
+        if not (value >= least and math.isfinite(value)):
+            raise GobiError(f"{name} must be at least {least}, got {value}")
+
+
+def finite(**numbers: int | float) -> None:
+    """Refuses what is not a number, or has no end."""
+    for name, value in numbers.items():
+        if not math.isfinite(value):
+            raise GobiError(f"{name} must be a finite number, got {value}")
+
+
 def check_type(name: str, value: Any, hint: Any) -> None:
     """Refuses a value that is not of the hinted type."""
     if get_origin(hint) is Literal:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_type_hints
+
 import pytest
 
 from gobi.errors import GobiError
@@ -9,6 +11,20 @@ from gobi.rewards import registry
 
 IDS = ["none", "gobi", "r1", "r2", "r3", "count", "rnd", "noveld", "ride", "ec", "icm", "ngu", "e3b", "re3"]
 SINGLE = [name for name in IDS if registry.REWARDS[name].make is not None]
+
+
+ANY_SIGN = {("ec", "beta"), ("ec", "threshold")}
+"""Numbers that may be negative."""
+
+
+def numbers(*kinds: object) -> list[tuple[str, str]]:
+    """All rewards' options of these types."""
+    return [
+        (name, option)
+        for name in SINGLE
+        for option in registry.defaults(name)
+        if get_type_hints(registry.REWARDS[name].make)[option] in kinds
+    ]
 
 
 def test_all_have_a_name():
@@ -43,6 +59,28 @@ def test_options_have_the_types_of_their_fields():
 def test_wrong_options_get_one_line_that_helps(name, text, told):
     with pytest.raises(GobiError, match=told):
         registry.options(name, text)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-1"])
+@pytest.mark.parametrize(("name", "option"), numbers(float))
+def test_what_is_no_number_of_use_is_refused(name, option, value):
+    if value == "-1" and (name, option) in ANY_SIGN:
+        registry.options(name, f"{option}={value}")
+        return
+    with pytest.raises(GobiError, match=f"{option} must be"):
+        registry.options(name, f"{option}={value}")
+
+
+@pytest.mark.parametrize(("name", "option"), [pair for pair in numbers(float) if pair[1] == "rate"])
+def test_a_rate_of_zero_is_refused(name, option):
+    with pytest.raises(GobiError, match="rate must be a positive number"):
+        registry.options(name, f"{option}=0")
+
+
+@pytest.mark.parametrize(("name", "option"), numbers(int, int | None))
+def test_sizes_and_counts_below_zero_are_refused(name, option):
+    with pytest.raises(GobiError, match=r"at least|must (be|satisfy)"):
+        registry.options(name, f"{option}=-1")
 
 
 def test_only_a_reward_that_stands_by_itself_can_be_a_factor():

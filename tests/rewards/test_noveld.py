@@ -260,7 +260,7 @@ def test_states_that_did_not_fit_are_told_and_only_the_named_memory_grows(play):
     [
         ({"features": "views"}, "unknown kind of features 'views'; did you mean view?"),
         ({"counted": "fullgrid"}, "unknown counted view 'fullgrid'; did you mean full_grid?"),
-        ({"alpha": -0.5}, "alpha must be a number of at least 0, got -0.5"),
+        ({"alpha": -0.5}, "alpha must be at least 0, got -0.5"),
         ({"rate": -1.0}, "rate must be a positive number, got -1.0"),
         ({"norm": "l2"}, "unknown norm 'l2'; known are plain, squared"),
     ],

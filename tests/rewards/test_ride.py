@@ -176,8 +176,9 @@ def test_only_its_own_memory_grows():
         ({"counted": "panorama"}, "unknown view to count 'panorama'"),
         ({"norm": "cubed"}, "unknown norm 'cubed'"),
         ({"units": 0}, "at least one unit"),
-        ({"forward": 0.0, "inverse": 0.0}, "loss weights are not negative and not both 0"),
-        ({"forward": -1.0}, "loss weights"),
+        ({"forward": 0.0, "inverse": 0.0}, "must not both be 0"),
+        ({"forward": -1.0}, "forward must be at least 0"),
+        ({"rate": -1.0}, "rate must be a positive number, got -1.0"),
     ],
 )
 def test_options_that_cannot_be_are_refused(options, message):

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Key
 
+from gobi import settings
 from gobi.memory import counts
 from gobi.memory.codes import exact, mix
 from gobi.rewards.real_steps import over_all
@@ -32,6 +33,9 @@ class Count(Reward):
     view: str = eqx.field(static=True, default="observation")
     shared: bool = eqx.field(static=True, default=False)
     capacity: int = eqx.field(static=True, default=2**18)
+
+    def __check_init__(self):
+        settings.at_least(1, capacity=self.capacity)
 
     @property
     def reads(self) -> frozenset[str]:

@@ -6,7 +6,6 @@ The predictor learns from the views that the agent meets, so that its error fall
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -16,8 +15,9 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float32, Key, Num, PyTree
 
+from gobi import settings
 from gobi.agents.impala import optimiser as rmsprop
-from gobi.errors import GobiError, unknown
+from gobi.errors import unknown
 from gobi.networks import symbols
 from gobi.networks.layers import Linear, torch_linear
 from gobi.rewards import real_steps
@@ -206,6 +206,4 @@ def check_options(norm: str, network: str, **positive: float) -> None:
         raise unknown("norm", norm, NORMS)
     if network not in KINDS:
         raise unknown("network", network, KINDS)
-    for name, value in positive.items():
-        if not (value > 0 and math.isfinite(value)):
-            raise GobiError(f"{name} must be a positive number, got {value}")
+    settings.positive(**positive)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32, Key, Num
 
+from gobi import settings
 from gobi.agents.impala import optimiser as rmsprop
 from gobi.errors import GobiError, unknown
 from gobi.networks.layers import Linear, orthogonal_linear
@@ -220,17 +221,24 @@ def cross_entropy(
 
 
 def check_options(
-    kind: str, units: int | None, norm: str = "plain", forward: float = 1.0, inverse: float = 1.0
+    kind: str,
+    units: int | None,
+    norm: str = "plain",
+    forward: float = 1.0,
+    inverse: float = 1.0,
+    **positive: float,
 ) -> None:
-    """Refuses networks and norms that do not exist, and losses that train nothing."""
+    """Refuses networks and norms that do not exist, losses that train nothing, and rates that do harm."""
     if kind not in KINDS:
         raise unknown("network", kind, KINDS)
     if units is not None and units < 1:
         raise GobiError(f"an embedding has at least one unit, not {units}")
     if norm not in NORMS:
         raise unknown("norm", norm, NORMS)
-    if min(forward, inverse) < 0 or forward == inverse == 0:
-        raise GobiError(f"loss weights are not negative and not both 0, got {forward} and {inverse}")
+    settings.at_least(0, forward=forward, inverse=inverse)
+    if forward == inverse == 0:
+        raise GobiError("the weights of the losses, forward and inverse, must not both be 0")
+    settings.positive(**positive)
 
 
 def _embedding(key: Key[Array, ""], spec: Spec, kind: str, units: int) -> Embedding | AnyEmbedding:

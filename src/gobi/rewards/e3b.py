@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Key
 
-from gobi.errors import GobiError
 from gobi.rewards import dynamics, real_steps
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition
@@ -57,9 +56,7 @@ class E3B(Reward):
     relative: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self):
-        dynamics.check_options(self.network, self.units)
-        if self.ridge <= 0 or self.rate <= 0:
-            raise GobiError(f"ridge and rate must be positive, got {self.ridge} and {self.rate}")
+        dynamics.check_options(self.network, self.units, ridge=self.ridge, rate=self.rate)
 
     @property
     def reads(self) -> frozenset[str]:

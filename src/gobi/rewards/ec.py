@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, Num
 
+from gobi import settings
 from gobi.errors import GobiError, unknown
 from gobi.rewards.comparator import ALIKE, INPUTS, SIZES, Comparator, Lessons, comparator, lesson, lessons
 from gobi.rewards.real_steps import Real, over_all
@@ -91,18 +92,15 @@ class EC(Reward):
                 raise unknown(name, getattr(self, name), known)
         if not 0 <= self.percentile <= 100:
             raise GobiError(f"percentile must be between 0 and 100, got {self.percentile}")
-        if self.capacity < 1 or self.batches < 1 or self.warmup < 0 or self.rate <= 0:
-            raise GobiError(
-                "capacity and batches must be at least 1, warmup at least 0, rate positive; got "
-                f"{self.capacity}, {self.batches}, {self.warmup}, {self.rate}"
-            )
+        settings.finite(beta=self.beta, threshold=self.threshold)
+        settings.positive(rate=self.rate)
+        settings.at_least(1, capacity=self.capacity, batches=self.batches)
+        settings.at_least(0, warmup=self.warmup, pretrain=self.pretrain)
         if not 1 <= self.near <= self.far < self.window - 1:
             raise GobiError(
                 "near, far and window must satisfy 1 <= near <= far < window - 1, so that far pairs fit; got "
                 f"{self.near}, {self.far}, {self.window}"
             )
-        if self.pretrain < 0:
-            raise GobiError(f"pretrain must be at least 0, got {self.pretrain}")
         if self.pairs < 2 or self.pairs % 2:
             raise GobiError(f"pairs must be even, half of them near and half far, got {self.pairs}")
 

@@ -30,7 +30,9 @@ class ICM(Reward):
     rate: float = eqx.field(static=True, default=1e-4)
 
     def __check_init__(self):
-        dynamics.check_options(self.network, self.units, self.norm, self.forward, self.inverse)
+        dynamics.check_options(
+            self.network, self.units, self.norm, self.forward, self.inverse, rate=self.rate
+        )
 
     @property
     def reads(self) -> frozenset[str]:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key
 
-from gobi.errors import GobiError
+from gobi import settings
 from gobi.memory.neighbours import nearest
 from gobi.rewards import dynamics
 from gobi.rewards.real_steps import over_all
@@ -62,14 +62,10 @@ class NGU(Reward):
     rate: float = eqx.field(static=True, default=1e-4)
 
     def __check_init__(self):
-        dynamics.check_options(self.network, self.units)
-        if self.k < 1:
-            raise GobiError(f"k must be at least 1, got {self.k}")
-        if min(self.epsilon, self.c, self.s_max, self.rate) <= 0 or self.cluster < 0:
-            raise GobiError(
-                "epsilon, c, s_max and rate must be positive and cluster at least 0, got "
-                f"{self.epsilon}, {self.c}, {self.s_max}, {self.rate}, {self.cluster}"
-            )
+        dynamics.check_options(self.network, self.units, rate=self.rate)
+        settings.at_least(1, k=self.k)
+        settings.positive(epsilon=self.epsilon, c=self.c, s_max=self.s_max)
+        settings.at_least(0, cluster=self.cluster)
 
     @property
     def reads(self) -> frozenset[str]:

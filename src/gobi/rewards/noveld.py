@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -10,7 +9,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Key
 
-from gobi.errors import GobiError, unknown
+from gobi import settings
+from gobi.errors import unknown
 from gobi.memory import episodic
 from gobi.memory.codes import exact
 from gobi.rewards import distillation
@@ -78,8 +78,9 @@ class NovelD(Reward):
             raise unknown("kind of features", self.features, FEATURES)
         if self.counted not in COUNTED:
             raise unknown("counted view", self.counted, COUNTED)
-        if not (self.alpha >= 0 and math.isfinite(self.alpha)):
-            raise GobiError(f"alpha must be a number of at least 0, got {self.alpha}")
+        settings.at_least(0, alpha=self.alpha)
+        if self.capacity is not None:
+            settings.at_least(1, capacity=self.capacity)
 
     @property
     def reads(self) -> frozenset[str]:

@@ -63,7 +63,9 @@ class RIDE(Reward):
     hash: Any = None
 
     def __check_init__(self):
-        dynamics.check_options(self.network, self.units, self.norm, self.forward, self.inverse)
+        dynamics.check_options(
+            self.network, self.units, self.norm, self.forward, self.inverse, rate=self.rate
+        )
         if self.counted not in COUNTED:
             raise unknown("view to count", self.counted, COUNTED)
 
