@@ -22,6 +22,34 @@ TINY = [
         (["train", "DoorKey-5x5", "--recipe", "as_writen"], "did you mean as_written"),
         (["train", "DoorKey-5x5", "--reward", "rdn"], "did you mean rnd"),
         (["train", "DoorKey-5x5", "--set", "reward_options=alpha=1"], "fields of the recipe"),
+        (
+            ["train", "DoorKey-5x5", "--reward", "count", "--set", "reward_options=view=fullgrid"],
+            "unknown view 'fullgrid'; did you mean full_grid?",
+        ),
+        (
+            ["train", "DoorKey-5x5", "--set", "lifelong_options=view=fullgrid"],
+            "unknown view 'fullgrid'; did you mean full_grid?",
+        ),
+        (
+            ["train", "DoorKey-5x5", "--reward", "count", "--set", "reward_options=view=state"],
+            "reads state, which is not to be had here",
+        ),
+        (
+            ["train", "DoorKey-5x5", "--set", "hash=simhash", "--set", "lifelong_options=view=full_grid"],
+            "hash=simhash codes the agent's own view",
+        ),
+        (
+            ["train", "DoorKey-5x5", "--reward", "ride", "--set", "reward_options=counted=fullgrid"],
+            "did you mean full_grid?",
+        ),
+        (
+            ["train", "DoorKey-5x5", "--reward", "noveld", "--set", "reward_options=counted=fullgrid"],
+            "counted must be one of full_grid, observation",
+        ),
+        (
+            ["train", "gym/CartPole-v1", "--reward", "count", "--set", "reward_options=view=fullgrid"],
+            "unknown view 'fullgrid'; known are observation",
+        ),
         (["train", "DoorKey-5x5", "--set", "task=Empty-5x5"], "--set cannot change the task"),
         (["train", "DoorKey-5x5", "--set", "coeficient=1"], "did you mean coefficient"),
         (["train", "DoorKey-5x5", "--set", "coefficient"], "FIELD=VALUE"),

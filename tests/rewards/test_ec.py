@@ -254,7 +254,7 @@ def test_seeds_side_by_side_are_each_as_alone(taught):
         ({"inputs": "rgb"}, "unknown inputs"),
         ({"replacement": "oldest"}, "unknown replacement"),
         ({"percentile": 101.0}, "percentile must be between 0 and 100"),
-        ({"capacity": 0}, "capacity and batches"),
+        ({"capacity": 0}, "capacity must be at least 1"),
         ({"window": 20}, "so that far pairs fit"),
         ({"near": 30}, "near, far and window"),
         ({"pairs": 3}, "pairs must be even"),

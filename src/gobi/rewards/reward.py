@@ -10,8 +10,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Key
 
-from gobi.errors import GobiError
+from gobi.errors import GobiError, unknown
 from gobi.types import Spec, Transition
+
+ON_GRIDS = ("observation", "panorama", "full_grid")
+"""The views of a grid that are arrays; a world may read its `state` too."""
 
 Metrics = dict[str, Float32[Array, ""]]
 """Numbers worth a column in a log, by name."""
@@ -204,6 +207,8 @@ def check_views(reward: Any, views: Iterable[str]) -> None:
     """
     there = sorted(views)
     for missing in sorted(reward.reads - frozenset(there)):
+        if missing not in (*ON_GRIDS, "state"):
+            raise unknown("view", missing, there)
         option = getattr(reward, "instead", {}).get(missing)
         hint = f"; use the option {option}" if option else ""
         raise GobiError(

@@ -12,6 +12,8 @@ from gobi.envs import host
 from gobi.envs.dmc.tasks import PREFIX
 from gobi.errors import GobiError
 from gobi.rewards import own, registry
+from gobi.rewards.count import Count
+from gobi.rewards.reward import ON_GRIDS, check_views
 from gobi.training.any_recipe import AnyRecipe, differences
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.host.recipe import HostRecipe
@@ -148,6 +150,8 @@ class Recipe(AnyRecipe):
         else:
             registry.options(self.reward, self.reward_options)
         registry.factor_options(self.lifelong, self.lifelong_options)
+        self._refuse_unseen(self.reward, self.reward_options)
+        self._refuse_unseen(self.lifelong, self.lifelong_options)
         self.refuse_below(
             1, "frames", "num_envs", "unroll", "bank", "model_samples", "count_room", "hash_bits"
         )
@@ -175,6 +179,17 @@ class Recipe(AnyRecipe):
             and not self.pretrain_frames
         ):
             raise GobiError("a learned world needs pretrain_frames, or world_mode=online")
+
+    def _refuse_unseen(self, reward: str, options: str) -> None:
+        """Refuses a reward that reads what a grid does not show, or not in the shape that it is coded in."""
+        if registry.find(reward).make is None:
+            return
+        made = registry.build(reward, registry.options(reward, options))
+        check_views(made, ON_GRIDS)
+        if self.hash == "simhash" and isinstance(made, Count) and made.view != "observation":
+            raise GobiError(
+                f"hash=simhash codes the agent's own view: counting the view {made.view} needs hash=exact"
+            )
 
     @property
     def imagines(self) -> bool:
