@@ -107,10 +107,10 @@ def growth(play: Transition, of_episode: Callable[..., list[int]], **options) ->
     return np.array(paid, np.float32).T
 
 
-def visits(play: Transition, shared: bool, code: Code = exactly) -> np.ndarray:
-    """N(o_{t+1}) in the order of time, then of lanes."""
+def visits(play: Transition, shared: bool, code: Code = exactly, view: str = "observation") -> np.ndarray:
+    """N(o_{t+1}), or of another view, in the order of time, then of lanes."""
     seen, counts = collections.Counter(), np.zeros(play.action.shape, np.int64)
-    views = np.asarray(play.after["observation"])
+    views = np.asarray(play.after[view])
     for t, lane in np.ndindex(counts.shape):
         name = code(views[t, lane]) if shared else (lane, code(views[t, lane]))
         seen[name] += 1

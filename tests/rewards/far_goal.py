@@ -65,8 +65,10 @@ def without_bonus() -> np.ndarray:
 
 
 def look(place):
-    seen = jnp.asarray(views())[place]
-    return {"observation": seen, "full_grid": seen}
+    """The views of places; `futures` is what going back and going on would show, for a `Recorded` world."""
+    known = jnp.asarray(views())
+    ways = jnp.clip(place[..., None] + jnp.array([-1, 1]), 0, PLACES - 1)
+    return {"observation": known[place], "full_grid": known[place], "futures": known[ways]}
 
 
 def play(logits, key):

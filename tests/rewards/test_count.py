@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import algorithms
+import equinox as eqx
+import far_goal
 import jax
 import numpy as np
 import pytest
 from recordings import SPEC, compiled
 
+from gobi.envs.minigrid import make
 from gobi.memory import SimHash
 from gobi.rewards import Count
 from gobi.types import Transition
@@ -47,6 +50,17 @@ def test_another_view_can_be_counted(played):
     assert logged["distinct"] == len(np.unique(panoramas, axis=0)) == (bonus == 1).sum()
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_full_grids_are_counted_as_a_dictionary_counts_them(shared, recorded):
+    env, play = make("MiniGrid-DoorKey-5x5-v0"), recorded("MiniGrid-DoorKey-5x5-v0")
+    grids = jax.vmap(jax.vmap(env.full_grid))(play.after["state"])
+    play = eqx.tree_at(lambda p: (p.before, p.after), play, ({}, {"full_grid": grids}))
+    bonus, _ = counted(Count(view="full_grid", shared=shared), play, rollouts=2)
+    visits = algorithms.visits(play, shared, view="full_grid")
+    np.testing.assert_array_equal(np.round(bonus.astype(np.float64) ** -2), visits)
+    assert (visits > 1).mean() > 0.1
+
+
 def test_a_simhash_counts_similar_views_together(played):
     projection = SimHash(jax.random.key(0), (7, 7, 3), bits=10)
     bonus, logged = counted(Count(hash=projection, shared=True), played)
@@ -69,3 +83,8 @@ def test_what_does_not_fit_is_told_and_only_the_named_memory_grows(played):
     assert logged["load/lifelong"] > 0.5
     assert reward.grow(state, frozenset({"episodic"})) is state
     assert reward.grow(state, frozenset({"lifelong"})).num_slots == 4 * state.num_slots
+
+
+@pytest.mark.parametrize("view", ["observation", "full_grid"])
+def test_it_leads_to_the_end_of_a_corridor_that_chance_never_reaches(view):
+    far_goal.must_beat_no_bonus(Count(view=view), updates=100)

@@ -140,7 +140,7 @@ def test_steep_gradients_are_clipped_to_a_norm_of_forty(play):
 
 
 def test_what_was_met_becomes_less_novel_than_what_was_not(play):
-    reward = RND(network="small", rate=1e-3)
+    reward = RND(network="small")
     state, losses = lessons(reward, play, 60)
     assert losses[-1] < 0.5 * losses[0]
 
