@@ -222,6 +222,18 @@ def test_the_bonus_decays_with_the_frames_of_all_lanes_and_the_rate_falls_to_zer
     assert run.update(after_the_end, learning_rate_decay="none")[2].rate == jnp.float32(1e-3)
 
 
+@pytest.mark.parametrize("schedule", [100, 30_000_000])
+def test_the_rate_can_fall_over_other_frames_than_the_runs(schedule, run, begun):
+    before = run.compiled._cache_size()
+    for updates in (0, 3, 11):
+        state = eqx.tree_at(lambda s: s.updates, begun, jnp.int32(updates))
+        frames = updates * LANES * UNROLL
+        expected = 1e-3 * max(0.0, 1 - frames / schedule)
+        rate = run.update(state, schedule_frames=schedule)[2].rate
+        np.testing.assert_allclose(rate, expected, rtol=1e-6)
+    assert run.compiled._cache_size() == before
+
+
 def test_the_reward_learns_after_it_has_paid(updated):
     state, metrics, _ = updated
     assert state.reward["learned"] == 1

@@ -369,6 +369,14 @@ def test_what_is_swept_is_an_argument_of_the_program_and_nothing_else(field):
     assert sum(jax.tree.leaves(changed)) == 1
 
 
+def test_the_length_of_the_rates_schedule_is_swept_too():
+    one, other = tiny(), tiny(schedule_frames=30_000_000)
+    assert sweep.same_program(one) == sweep.same_program(other)
+    changed = jax.tree.map(lambda a, b: bool(a != b), knobs(one), knobs(other))
+    assert changed.frames
+    assert sum(jax.tree.leaves(changed)) == 1
+
+
 def test_all_else_in_a_recipe_is_not_swept():
     one = tiny()
     for field in dataclasses.fields(Recipe):

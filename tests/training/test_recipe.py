@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
@@ -76,6 +78,11 @@ def test_every_choice_of_a_field_is_allowed_and_can_be_written_as_a_word(field):
         ({"discount": 1.01}, "discount must be at most 1, got 1.01"),
         ({"max_grad_norm": -1}, "max_grad_norm must be at least 0"),
         ({"pretrain_frames": 0}, "a learned world needs pretrain_frames, or world_mode=online"),
+        ({"schedule_frames": -1}, "schedule_frames must be at least 0"),
+        (
+            {"schedule_frames": 1000, "learning_rate_decay": "none"},
+            "schedule_frames .* not with learning_rate_decay=none",
+        ),
         ({"world": "real", "sampled_actions": 3}, "sampled_actions needs a learned world"),
         ({"world": "real", "world_reads": "view"}, "world_reads=view needs a learned world"),
         ({"steps": 2, "world_reads": "view"}, "world_reads=view needs steps=1"),
@@ -108,6 +115,7 @@ def test_what_lies_on_the_edge_is_allowed(changes):
     [
         ("frames=8e6", 8_000_000),
         ("frames=8_000_000", 8_000_000),
+        ("schedule_frames=3e7", 30_000_000),
         ("frames=+12", 12),
         ("frames=1.5e3", 1500),
         ("frames=9007199254740993", 9007199254740993),
@@ -239,3 +247,13 @@ def test_updates_are_as_many_as_the_frames_need_in_whole_rows(frames, row, updat
 )
 def test_only_rewards_with_reachability_imagine(reward, imagines):
     assert basic(reward=reward).imagines == imagines
+
+
+def test_a_field_that_came_later_leaves_kept_recipes_what_they_were():
+    now = basic()
+    fields = json.loads(now.to_json())
+    del fields["schedule_frames"]
+    kept = json.dumps(fields, indent=1)
+    assert from_json(kept) == now
+    assert now.digest == hashlib.sha256(kept.encode()).hexdigest()[:12]
+    assert basic(schedule_frames=30_000_000).digest != now.digest

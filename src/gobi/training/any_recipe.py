@@ -14,6 +14,11 @@ from gobi.settings import check_type, parsed
 R = TypeVar("R", bound="AnyRecipe")
 
 
+def later(default: Any) -> Any:
+    """A field that came after the first kept runs: at its default it leaves their digests as they are."""
+    return dataclasses.field(default=default, metadata={"later": True})
+
+
 @dataclasses.dataclass(frozen=True)
 class AnyRecipe:
     """Every setting of a run. Each kind of recipe adds its own fields, the reward's among them.
@@ -61,7 +66,13 @@ class AnyRecipe:
     @property
     def digest(self) -> str:
         """A short name for exactly these settings."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:12]
+        same = [
+            field.name
+            for field in dataclasses.fields(self)
+            if field.metadata.get("later") and getattr(self, field.name) == field.default
+        ]
+        told = {name: value for name, value in dataclasses.asdict(self).items() if name not in same}
+        return hashlib.sha256(json.dumps(told, indent=1).encode()).hexdigest()[:12]
 
     @classmethod
     def from_fields(cls: type[R], fields: dict[str, Any]) -> R:

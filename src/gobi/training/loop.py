@@ -41,13 +41,14 @@ class Knobs(eqx.Module):
 def knobs(recipe: Recipe) -> Knobs:
     """The numbers of a recipe, as arrays."""
     falling = recipe.learning_rate_decay == "linear"
+    schedule = recipe.schedule_frames or recipe.all_frames
     return Knobs(
         coefficient=jnp.float32(recipe.coefficient),
         decay=jnp.float32(recipe.decay),
         extrinsic=jnp.float32(recipe.extrinsic),
         clip=jnp.float32(recipe.clip or jnp.inf),
         learning_rate=jnp.float32(recipe.learning_rate),
-        frames=jnp.float32(recipe.updates * recipe.frames_per_update if falling else jnp.inf),
+        frames=jnp.float32(schedule if falling else jnp.inf),
         hyper=learner.Hyper(recipe.discount, recipe.entropy_cost, recipe.value_cost, recipe.max_grad_norm),
     )
 

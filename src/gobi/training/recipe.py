@@ -14,7 +14,7 @@ from gobi.errors import GobiError
 from gobi.rewards import own, registry
 from gobi.rewards.count import Count
 from gobi.rewards.reward import ON_GRIDS, check_views
-from gobi.training.any_recipe import AnyRecipe, differences
+from gobi.training.any_recipe import AnyRecipe, differences, later
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.host.recipe import HostRecipe
 
@@ -79,7 +79,9 @@ class Recipe(AnyRecipe):
         num_envs:            lanes, which is also the batch.
         unroll:              steps between updates.
         learning_rate:       of RMSProp.
-        learning_rate_decay: to zero over the run's frames, or none.
+        learning_rate_decay: to zero, or none.
+        schedule_frames:     the frames over which it falls; 0 takes those of the run. With more, a run ends
+                             before the rate does; with fewer, it learns nothing more after them.
         max_grad_norm:       gradients are scaled down to this norm.
         discount:            gamma.
         entropy_cost:        weight of the policy's entropy.
@@ -132,6 +134,7 @@ class Recipe(AnyRecipe):
     unroll: int = 100
     learning_rate: float = 1e-4
     learning_rate_decay: Literal["linear", "none"] = "linear"
+    schedule_frames: int = later(0)
     max_grad_norm: float = 40.0
     discount: float = 0.99
     entropy_cost: float = 0.0005
@@ -159,7 +162,9 @@ class Recipe(AnyRecipe):
             0, "coefficient", "decay", "extrinsic", "clip", "steps", "sampled_actions", "learning_rate"
         )
         self.refuse_below(0, "entropy_cost", "value_cost", "pretrain_frames", "pretrain_epochs", "snapshots")
-        self.refuse_below(0, "discount", "max_grad_norm", "pretrain_rate", "finetune_rate")
+        self.refuse_below(0, "discount", "max_grad_norm", "pretrain_rate", "finetune_rate", "schedule_frames")
+        if self.schedule_frames and self.learning_rate_decay == "none":
+            raise GobiError("schedule_frames is how long the rate falls: not with learning_rate_decay=none")
         if self.decay >= 1:
             raise GobiError(f"decay must be below 1, got {self.decay}")
         if self.discount > 1:

@@ -30,7 +30,9 @@ def same_program(recipe: Recipe) -> Recipe:
     """What two recipes have in common exactly if one compiled program trains both."""
     swept = numbers(recipe)
     words = [word for word in recipe.reward_options.split(",") if word.partition("=")[0].strip() not in swept]
-    return recipe.changed(reward_options=",".join(words), **dict.fromkeys(SWEPT, 0.0))
+    # The length of the rate's schedule is such a number too; as frames, it is a whole one.
+    alike = {**dict.fromkeys(SWEPT, 0.0), "schedule_frames": 0}
+    return recipe.changed(reward_options=",".join(words), **alike)
 
 
 def numbers(recipe: Recipe) -> dict[str, float]:
