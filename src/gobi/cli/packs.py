@@ -22,7 +22,7 @@ from gobi.errors import GobiError
 from gobi.training import pack, run
 from gobi.training.control import loop as control
 from gobi.training.control.recipe import ControlRecipe
-from gobi.training.folder import Run
+from gobi.training.folder import Run, changed_options, refuse_changed_options
 from gobi.training.recipe import differences
 from gobi.training.record import Outcome
 from gobi.training.stopping import Stopping
@@ -58,6 +58,7 @@ def check(runs: Sequence[Run]) -> None:
             raise GobiError(f"{folder.path} holds another run ({changed[0]}): give another --out")
         if kept.seeds != plan.seeds:
             raise GobiError(f"{folder.path} holds this run with {_other_seeds(kept.seeds, plan.seeds)}")
+        refuse_changed_options(folder, plan.recipe)
 
 
 def _other_seeds(kept: Sequence[int], asked: Sequence[int]) -> str:
@@ -84,7 +85,7 @@ def reused(runs: Sequence[Run], place: Path) -> list[Run]:
         with contextlib.suppress(GobiError):
             # A folder that cannot be read is told of when it is its own turn.
             plan = run.planned(folder)
-            if run.finished(folder, plan):
+            if run.finished(folder, plan) and not changed_options(folder, plan.recipe):
                 trained.setdefault(plan, folder)
     return [(folder if _begun(folder) else trained.get(plan, folder), plan) for folder, plan in runs]
 

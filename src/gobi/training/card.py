@@ -57,7 +57,9 @@ class Card:
     command:           the command line.
     beside:            agents of other runs that were trained in the same process; its time was shared out.
     pretraining_pairs: different pairs of panorama and action among the pre-training's steps.
-    pretraining_seconds: time that pre-training took. Both are None in cards from before they were recorded.
+    pretraining_seconds: time that pre-training took.
+    options:           of each reward that was paid: all its options and their values, the defaults included.
+                       These three are None in cards from before they were recorded.
     """
 
     task: str
@@ -90,6 +92,7 @@ class Card:
     beside: int = 0
     pretraining_pairs: int | None = None
     pretraining_seconds: float | None = None
+    options: dict[str, dict[str, Any]] | None = None
 
 
 ABOUT_THE_OCCASION = ("seconds", "started", "finished", "command", "beside", "pretraining_seconds")

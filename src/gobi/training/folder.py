@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gobi.errors import GobiError
-from gobi.training import checkpoints
+from gobi.training import checkpoints, resolved
 from gobi.training.files import disk_errors, to_json, write_whole
 from gobi.training.recipe import AnyRecipe, from_json
 
@@ -28,7 +28,7 @@ class Folder:
 
     @property
     def run(self) -> Path:
-        """The seeds, and whether the run repeats itself bit for bit."""
+        """The seeds, whether the run repeats itself bit for bit, and all options of its rewards."""
         return self.path / "run.json"
 
     @property
@@ -92,19 +92,42 @@ def begin(folder: Folder, plan: Plan) -> None:
     with disk_errors(str(folder.path)):
         folder.path.mkdir(parents=True, exist_ok=True)
         write_whole(folder.recipe, (plan.recipe.to_json() + "\n").encode())
-        write_whole(folder.run, to_json({"seeds": plan.seeds, "deterministic": plan.deterministic}))
+        asked = {
+            "seeds": plan.seeds,
+            "deterministic": plan.deterministic,
+            "options": resolved.options(plan.recipe),
+        }
+        write_whole(folder.run, to_json(asked))
 
 
 def planned(folder: Folder) -> Plan:
     """What the run in a folder was asked to do."""
     if not folder.recipe.is_file() or not folder.run.is_file():
         raise GobiError(f"{folder.path} is not the folder of a run: it has no {folder.recipe.name}")
+    asked = _asked(folder)
+    return Plan(from_json(folder.recipe.read_text()), tuple(asked["seeds"]), asked["deterministic"])
+
+
+def changed_options(folder: Folder, recipe: AnyRecipe) -> list[str]:
+    """The options of the run's rewards that the code's defaults make otherwise now, each with both values."""
+    return resolved.changed(_asked(folder).get("options"), recipe) if folder.run.is_file() else []
+
+
+def refuse_changed_options(folder: Folder, recipe: AnyRecipe) -> None:
+    """Refuses to go on with a run as another method than it was begun as."""
+    if changed := changed_options(folder, recipe):
+        raise GobiError(
+            f"{folder.path} was begun with other defaults than its reward has now: {'; '.join(changed)}; "
+            "go on with the gobi that began it, which the card names, or start a new run"
+        )
+
+
+def _asked(folder: Folder) -> dict[str, Any]:
     try:
         asked = json.loads(folder.run.read_text())
-        seeds, deterministic = tuple(asked["seeds"]), asked["deterministic"]
+        return {**asked, "seeds": tuple(asked["seeds"]), "deterministic": asked["deterministic"]}
     except (ValueError, LookupError, TypeError):
         raise GobiError(f"the file {folder.run} is altered") from None
-    return Plan(from_json(folder.recipe.read_text()), seeds, deterministic)
 
 
 def finished(folder: Folder, plan: Plan) -> bool:

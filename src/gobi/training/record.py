@@ -11,9 +11,9 @@ import numpy as np
 
 from gobi.agents.impala.networks import Policy
 from gobi.errors import GobiError
-from gobi.training import assembly, card, checkpoints, trainer, world_model
+from gobi.training import assembly, card, checkpoints, resolved, trainer, world_model
 from gobi.training.beforehand import Learned
-from gobi.training.folder import Folder, Plan
+from gobi.training.folder import Folder, Plan, refuse_changed_options
 from gobi.training.metrics import Board, MetricsFile
 from gobi.training.recipe import differences, from_json
 from gobi.training.trainer import NotFinite, Progress, Row, Trainer
@@ -40,6 +40,7 @@ class Record:
     def __init__(self, folder: Folder, plan: Plan, checkpoint: Path | None):
         """Where the run stands at a checkpoint; None is its beginning."""
         self.folder, self.plan, self.recipe = folder, plan, plan.recipe
+        refuse_changed_options(folder, plan.recipe)
         self.checkpoint = checkpoint
         self.seconds = 0.0
         self.last: Row | None = None
@@ -66,7 +67,10 @@ class Record:
         if self.folder.card.exists() and self.frames:
             told = card.read(self.folder.card)
         else:
-            told = card.write(self.folder.card, card.begin(self.recipe.task, **described()))
+            told = card.write(
+                self.folder.card,
+                card.begin(self.recipe.task, options=resolved.options(self.recipe), **described()),
+            )
         self.card = dataclasses.replace(told, beside=max(told.beside, beside))
         self.columns = tuple(columns)
         self.metrics = MetricsFile(self.folder.metrics, self.columns)
