@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import equinox as eqx
 import far_goal
 import jax
 import jax.numpy as jnp
@@ -43,18 +46,23 @@ def by_hand(reward: NGU, state, play: Transition) -> np.ndarray:
     """The paper's algorithm 1, one environment after the other."""
     embed = compiled(lambda views: state.learner.network.embed(views))
     before, after = (np.asarray(embed(seen["observation"])) for seen in (play.before, play.after))
+    left, reached = (np.asarray(seen["observation"]) for seen in (play.before, play.after))
     bonus = np.zeros(play.action.shape)
     for lane in range(bonus.shape[1]):
-        memory, means = [], []
+        memory, views, means = [], [], []
         for t in range(len(bonus)):
             memory.append(before[t, lane])
-            squares = np.sort(cdist([after[t, lane]], memory, "sqeuclidean")[0])[: reward.k]
+            views.append(left[t, lane])
+            # Equal views are at no distance, whatever rounding has made of their features.
+            apart = cdist([after[t, lane]], memory, "sqeuclidean")[0]
+            apart[[np.array_equal(view, reached[t, lane]) for view in views]] = 0
+            squares = np.sort(apart)[: reward.k]
             means.append(squares.mean())
             ratio = np.maximum(squares / (np.mean(means) or 1) - reward.cluster, 0)
             s = np.sqrt(np.sum(reward.epsilon / (ratio + reward.epsilon))) + reward.c
             bonus[t, lane] = 0 if s > reward.s_max else 1 / s
             if play.done[t, lane]:
-                memory = []
+                memory, views = [], []
     return bonus
 
 
@@ -74,6 +82,21 @@ def test_coming_back_pays_less_than_what_is_new(short, start):
     same = (short.before["observation"] == short.after["observation"]).all(axis=(-3, -2, -1))
     assert bonus[np.asarray(same)].max() <= 1
     assert bonus.max() > 3
+
+
+class LastDigits(eqx.Module):
+    """Features that differ in their last digits alone, as those of equal views may."""
+
+    def embed_both(self, before, after):
+        left = jnp.ones((*before["observation"].shape[:2], 8)) / 3
+        return left, left * (1 + 2e-7)
+
+
+def test_what_differs_by_rounding_is_the_same_from_the_first_step_on(short, start):
+    standing = eqx.tree_at(lambda s: s.learner, start, SimpleNamespace(network=LastDigits()))
+    bonus = NGU(**SMALL).rollout(standing, jax.tree.map(lambda leaf: leaf[:5], short))[1]
+    # Taken for different, they would be paid near a hundred.
+    assert np.asarray(bonus).max() <= 1
 
 
 def test_rollouts_cut_anywhere_pay_the_same(short, start):

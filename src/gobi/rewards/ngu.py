@@ -17,6 +17,10 @@ from gobi.types import Spec, Transition
 MOST = 30_000
 """States of an episode that are remembered, at most: the room of the original."""
 
+ROUNDING = 1e-10
+"""Squared distances below this share of a feature's own square are none. Equal views may get features that
+differ in their last digits, and in a first episode their mean is all there is to measure them by."""
+
 
 class Episode(eqx.Module):
     """The state of `NGU`.
@@ -103,7 +107,8 @@ class NGU(Reward):
         squares = jnp.swapaxes(nearest(reached, points, there, self.k), 0, 1)
 
         near = jnp.isfinite(squares)
-        squares = jnp.where(near, squares, 0.0)
+        size = jnp.swapaxes(jnp.sum(jnp.square(reached), axis=-1), 0, 1)[..., None]
+        squares = jnp.where(near & (squares > ROUNDING * size), squares, 0.0)
         distance, counted = _running(state, squares, near, transitions.real)
         ratio = squares / jnp.where(distance > 0, distance, 1.0)[..., None]
         kernel = self.epsilon / (jnp.maximum(ratio - self.cluster, 0.0) + self.epsilon)
