@@ -28,7 +28,7 @@ def test_kept_results_are_judged_and_the_page_is_written(gobi_command):
     assert "return 0.61 reached by gobi at 2.0 to 3.4M frames (4 seeds), r2 at 5.8 to 7.2M" in out
     page = Path("docs/claims.md").read_text()
     assert "`gobi claims results --markdown docs/claims.md` makes this page" in page
-    assert "| gobi | 4 | 8.00M | - | " in page
+    assert "| gobi | 4 | 8.00M | 1c4f986 | " in page
 
 
 def test_a_folder_that_is_not_there_is_an_error_of_one_line(gobi_command):
