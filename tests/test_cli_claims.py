@@ -146,3 +146,10 @@ def test_maps_are_drawn_from_kept_runs_that_have_snapshots(gobi_command, monkeyp
     assert Path("reproduced/tiny/kept/maps-Empty-5x5-v0.png").exists()
     assert not list(Path("kept").rglob("heatmap.*"))
     assert "(maps-Empty-5x5-v0.png)" in Path("reproduced/tiny/kept/summary.md").read_text()
+
+
+def test_looks_are_counted_in_kept_runs_too(gobi_command):
+    make_arm(Path("kept/a"), "fair", "panorama", task=N7, card={"peeks": 24_000_000})
+    code, out, err = gobi_command("reproduce", "fair", "--from", "kept")
+    assert code == 0, err
+    assert "panorama peeks=counted" in out

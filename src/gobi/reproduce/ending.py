@@ -136,6 +136,9 @@ def mapped(evidence: Evidence, found: Sequence[Compared]) -> dict[str, Path]:
     for one in found:
         for name in one.arms:
             runs = evidence.of(one.task.name, name, one.setting)
+            if not runs:
+                # An arm that comes again with its looks counted.
+                continue
             most = max(runs, key=lambda run: len(list(Folder(run.folder).snapshots.glob("*.safetensors"))))
             folders[f"{short(one.task.name)}/{arm_name(name)}"] = most.folder
     return folders
