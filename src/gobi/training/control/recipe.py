@@ -9,7 +9,7 @@ from typing import Literal
 from gobi.envs.dmc.tasks import PREFIX
 from gobi.errors import GobiError
 from gobi.rewards.control import registry
-from gobi.training.any_recipe import AnyRecipe
+from gobi.training.any_recipe import AnyRecipe, later
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,11 +89,11 @@ class ControlRecipe(AnyRecipe):
     clip: float = 0.0
     lifelong: str = "re3"
     lifelong_options: str = ""
-    paid: Literal["sampled", "made"] = "sampled"
+    paid: Literal["sampled", "made"] = later("sampled")
 
     steps: int = 1
     imagined_actions: int = 5
-    imagined_draws: Literal["uniform", "normal"] = "uniform"
+    imagined_draws: Literal["uniform", "normal"] = later("uniform")
     prior: Literal["sample", "mean"] = "sample"
     hashed: Literal["real", "reconstructed"] = "real"
     world_size: Literal["paper", "compact"] = "paper"
@@ -105,7 +105,7 @@ class ControlRecipe(AnyRecipe):
     world_prefill: int = 2500
     world_pretrain: int = 100
     world_lessons: Literal["spread", "together"] = "spread"
-    world_free_nats: float = 3.0
+    world_free_nats: float = later(3.0)
     world_precision: Literal["float32", "bfloat16"] = "bfloat16"
 
     batch: int = 512
