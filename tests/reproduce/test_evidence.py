@@ -7,6 +7,7 @@ from compared_runs import N7, S3
 from study_runs import make_arm
 
 from gobi.reproduce.evidence import Evidence, NotRun, gather
+from gobi.reproduce.occasion import doubts
 
 
 def evidence(tmp_path):
@@ -106,22 +107,21 @@ def test_seeds_of_several_runs_make_an_arm_done_together_and_none_counts_twice(t
 
 
 @pytest.mark.parametrize(
-    ("commits", "mixed"),
+    ("commits", "told"),
     [
-        (("681275fabc", "681275fabc"), False),
-        (("681275fabc", "6a25fcdabc"), True),
-        (("681275fabc", "681275fabc+changes"), True),
-        (("681275fabc", None), False),
-        ((None, None), False),
+        (("681275fabc", "681275fabc"), []),
+        (("681275fabc", "6a25fcdabc"), ["from different versions of the code"]),
+        (("681275fabc", "681275fabc+changes"), ["from different versions of the code"]),
+        (("681275fabc", None), ["version not recorded"]),
+        ((None, None), ["version not recorded"]),
     ],
 )
-def test_it_is_said_where_arms_come_from_different_versions_of_the_code(tmp_path, commits, mixed):
+def test_it_is_said_where_arms_come_from_different_versions_of_the_code(tmp_path, commits, told):
     for name, commit in zip(("gobi", "noveld"), commits, strict=True):
         make_arm(tmp_path / name, "minigrid", name, task=N7, card={"commit": commit})
     found = evidence(tmp_path).compared(N7, "minigrid/gobi", "minigrid/noveld")
-    assert found.where == "MultiRoom-N7-S8"
-    told = "MultiRoom-N7-S8; from different versions of the code" if mixed else "MultiRoom-N7-S8"
-    assert found.footing == told
+    runs = [run for scored in found.arms.values() for run in scored.group.runs]
+    assert doubts(runs) == told
 
 
 def test_runs_without_a_recipe_or_card_or_rows_are_no_evidence(tmp_path):

@@ -14,11 +14,12 @@ from typing import Any
 
 from gobi.analysis import curves
 from gobi.analysis.comparison import task_of
+from gobi.analysis.crowding import crowded
 from gobi.analysis.grouping import Group
 from gobi.analysis.runs import Run, find
 from gobi.analysis.scores import Scored, Task
 from gobi.errors import GobiError
-from gobi.reproduce import matching, occasion
+from gobi.reproduce import matching
 from gobi.reproduce.groups import METRIC, arm_name, listed, of_arm, of_arms, together
 from gobi.reproduce.matching import COMPACT, FRAMES, Setting
 from gobi.reproduce.studies import STUDIES
@@ -77,16 +78,6 @@ class Compared:
         told = f" with {', '.join(self.setting)}" if self.setting else ""
         return f"{short(self.task.name)}{told}"
 
-    @property
-    def footing(self) -> str:
-        """The same, and whether the runs come from different versions of the code."""
-        return f"{self.where}; {occasion.OTHER_CODE}" if self.mixed else self.where
-
-    @property
-    def mixed(self) -> bool:
-        """Whether the runs come from different versions of the code."""
-        return occasion.different_code(run for scored in self.arms.values() for run in scored.group.runs)
-
 
 class Evidence:
     """All runs that were found, by the arms of the studies."""
@@ -94,7 +85,7 @@ class Evidence:
     def __init__(self, runs: Iterable[Run], studies: Mapping[str, Study] | None = None):
         self.runs, self.studies = tuple(runs), STUDIES if studies is None else studies
         self.known: dict[Key, dict[Setting, list[Run]]] = {}
-        self.crowded = occasion.crowded(self.runs)
+        self.crowded = crowded(self.runs)
         for name, study in self.studies.items():
             varied = matching.varied(study)
             for arm in study.arms:

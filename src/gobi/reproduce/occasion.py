@@ -1,13 +1,10 @@
-"""The occasions on which runs were made: with which version of the code, and whether others went on then."""
+"""The occasions on which runs were made: with which version of the code."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gobi.analysis.crowding import crowded
 from gobi.analysis.runs import Run
-
-__all__ = ["OTHER_CODE", "UNRECORDED", "commit", "crowded", "different_code", "doubts"]
 
 DIGITS = 7
 """Of a commit, for people."""
@@ -21,7 +18,7 @@ def commit(run: Run) -> str:
     return f"{told[:DIGITS]}{'+' * ('+' in told)}" if told else "not recorded"
 
 
-def different_code(runs: Iterable[Run]) -> bool:
+def _different_code(runs: Iterable[Run]) -> bool:
     """Whether runs are known to come from more than one version of the code."""
     return len({told for run in runs if (told := run.card.get("commit"))}) > 1
 
@@ -32,4 +29,4 @@ def doubts(runs: Sequence[Run]) -> list[str]:
     A run without a recorded version may come from any.
     """
     unknown = not all(run.card.get("commit") for run in runs)
-    return [OTHER_CODE] * different_code(runs) + [UNRECORDED] * unknown
+    return [OTHER_CODE] * _different_code(runs) + [UNRECORDED] * unknown
