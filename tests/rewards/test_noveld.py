@@ -174,7 +174,7 @@ def test_its_lesson_is_a_step_of_adam_on_the_mean_error(play):
     """Three of them, followed through the last layer of the predictor, whose gradient is easily known."""
     few = jax.tree.map(lambda leaf: leaf[:10], play)
     views = np.asarray(few.after["observation"])
-    reward = NovelD(network="small")
+    reward = NovelD(network="small", rate=1e-3)
     state, first, second = begun(reward), 0.0, 0.0
     learn = compiled(reward.learn)
     for lesson in range(1, 4):
@@ -275,4 +275,4 @@ def test_wrong_options_are_refused(wrong, message):
 
 
 def test_it_leads_to_the_end_of_a_corridor_that_chance_never_reaches():
-    far_goal.must_beat_no_bonus(NovelD(network="small", rate=1e-3), updates=100)
+    far_goal.must_beat_no_bonus(NovelD(network="small"), updates=100)

@@ -140,7 +140,7 @@ def test_steep_gradients_are_clipped_to_a_norm_of_forty(play):
 
 
 def test_what_was_met_becomes_less_novel_than_what_was_not(play):
-    reward = RND(network="small")
+    reward = RND(network="small", rate=1e-3)
     state, losses = lessons(reward, play, 60)
     assert losses[-1] < 0.5 * losses[0]
 
@@ -222,4 +222,4 @@ def test_bytes_of_which_no_more_is_known_are_refused():
 
 
 def test_it_leads_to_the_end_of_a_corridor_that_chance_never_reaches():
-    far_goal.must_beat_no_bonus(RND(network="small", rate=1e-3))
+    far_goal.must_beat_no_bonus(RND(network="small"))
