@@ -69,7 +69,7 @@ def against(
         row("permutation_area", chance.permutation_p(*areas, seed)),
     ]
     each = [([x], [y]) for x, y in zip(*areas, strict=True)]
-    on = [chance.compared(x, y, seed) for x, y in each]
+    on: list[Direction] = [chance.compared(x, y, seed) for x, y in each]
     shares = [statistics.probability_of_improvement(x, y, resamples=1)[0] for x, y in each]
     losses, wins = sum(share < 0.5 for share in shares), sum(share > 0.5 for share in shares)
     return Pair(mine, other, name, ends, rows, chance.compared(*areas, seed), on, losses, wins)

@@ -161,10 +161,13 @@ def test_icm_on_pictures_learns_its_features_or_leaves_them_at_random():
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [
-        (RND, {"rate": 0.0}, "rate must be positive"),
-        (RND, {"hidden": 0}, "hidden must be positive"),
-        (ICM, {"frames": 0}, "frames must be positive"),
-        (ICM, {"inverse": -1.0}, "inverse must not be negative"),
+        (RND, {"rate": 0.0}, "rate must be a positive number"),
+        (RND, {"hidden": 0}, "hidden must be a positive number"),
+        (ICM, {"frames": 0}, "frames must be a positive number"),
+        (ICM, {"inverse": -1.0}, "inverse must be at least 0"),
+        (ICM, {"inverse": float("nan")}, "inverse must be at least 0"),
+        (ICM, {"rate": float("inf")}, "rate must be a positive number"),
+        (RND, {"rate": float("nan")}, "rate must be a positive number"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(make, options, message):

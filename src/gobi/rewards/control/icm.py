@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float32, Key, PyTree
 
-from gobi.errors import GobiError, unknown
+from gobi import settings
+from gobi.errors import unknown
 from gobi.rewards.control import running
 from gobi.rewards.control.encoder import VECTORS, Encoder, Raw, Vectors, after, before, encoder, num_features
 from gobi.rewards.control.lessons import ControlReward
@@ -83,11 +84,9 @@ class ICM(ControlReward):
         for name, values in known.items():
             if getattr(self, name) not in values:
                 raise unknown(name, getattr(self, name), values)
-        for name in ("hidden", "units", "rate", "frames", "forward"):
-            if not getattr(self, name) > 0:
-                raise GobiError(f"{name} must be positive, got {getattr(self, name)}")
-        if self.inverse < 0:
-            raise GobiError(f"inverse must not be negative, got {self.inverse}")
+        names = ("hidden", "units", "rate", "frames", "forward")
+        settings.positive(**{name: getattr(self, name) for name in names})
+        settings.at_least(0, inverse=self.inverse)
 
     @property
     def logs(self) -> tuple[str, ...]:

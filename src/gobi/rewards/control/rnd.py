@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float32, Key, PyTree, Shaped
 
-from gobi.errors import GobiError, unknown
+from gobi import settings
+from gobi.errors import unknown
 from gobi.rewards.control import running
 from gobi.rewards.control.encoder import VECTORS, Encoder, Raw, Vectors, after, encoder, num_features
 from gobi.rewards.control.lessons import ControlReward
@@ -87,9 +88,8 @@ class RND(ControlReward):
         for name, values in known.items():
             if getattr(self, name) not in values:
                 raise unknown(name, getattr(self, name), values)
-        for name in ("hidden", "units", "rate", "capacity"):
-            if not getattr(self, name) > 0:
-                raise GobiError(f"{name} must be positive, got {getattr(self, name)}")
+        names = ("hidden", "units", "rate", "capacity")
+        settings.positive(**{name: getattr(self, name) for name in names})
 
     @property
     def logs(self) -> tuple[str, ...]:
