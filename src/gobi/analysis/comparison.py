@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gobi.analysis.crowding import crowded
 from gobi.analysis.grouping import Group, Method, Peeks, group
+from gobi.analysis.overlaps import overlapping
 from gobi.analysis.pairs import Pair, against
 from gobi.analysis.runs import Run
 from gobi.analysis.scores import Line, Row, Scored, Task, summed_line, summed_up
@@ -143,7 +143,7 @@ def notes(comparison: Comparison) -> list[str]:
 def _notes_on_clocks(comparison: Comparison) -> list[str]:
     """Whose wall-clock others may have lengthened."""
     runs = [run for name in comparison.tasks for run in comparison.runs(name)]
-    busy = crowded(runs)
+    busy = overlapping(runs)
     shared = [run.name for run in runs if run.card.get("beside")]
     beside = [run.name for run in runs if run.folder in busy and run.name not in shared]
     found = []

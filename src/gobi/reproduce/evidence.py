@@ -14,8 +14,8 @@ from typing import Any
 
 from gobi.analysis import curves
 from gobi.analysis.comparison import task_of
-from gobi.analysis.crowding import crowded
 from gobi.analysis.grouping import Group
+from gobi.analysis.overlaps import overlapping
 from gobi.analysis.runs import Run, find
 from gobi.analysis.scores import Scored, Task
 from gobi.errors import GobiError
@@ -44,16 +44,16 @@ class NotRun(Exception):
 class Compared:
     """Arms on one task, all in the same setting, each scored up to its own end.
 
-    task:     threshold and common frames.
-    arms:     the scores by the arms' names, as they were asked for.
-    setting:  the setting.
-    crowded:  folders of runs that may have shared their device, so that their clocks say little.
+    task:         threshold and common frames.
+    arms:         the scores by the arms' names, as they were asked for.
+    setting:      the setting.
+    overlapping:  folders of runs that may have shared their device, so that their clocks say little.
     """
 
     task: Task
     arms: dict[str, Scored]
     setting: Setting
-    crowded: frozenset[Path] = frozenset()
+    overlapping: frozenset[Path] = frozenset()
 
     def __getitem__(self, arm: str) -> Scored:
         return self.arms[arm]
@@ -85,7 +85,7 @@ class Evidence:
     def __init__(self, runs: Iterable[Run], studies: Mapping[str, Study] | None = None):
         self.runs, self.studies = tuple(runs), STUDIES if studies is None else studies
         self.known: dict[Key, dict[Setting, list[Run]]] = {}
-        self.crowded = crowded(self.runs)
+        self.overlapping = overlapping(self.runs)
         for name, study in self.studies.items():
             varied = matching.varied(study)
             for arm in study.arms:
@@ -175,7 +175,7 @@ class Evidence:
     def _scored(self, groups: Mapping[str, Group], setting: Setting) -> Compared:
         task = task_of(list(groups.values()), METRIC)
         scores = {name: Scored(one, task, seed=0) for name, one in groups.items()}
-        return Compared(task, scores, setting, self.crowded)
+        return Compared(task, scores, setting, self.overlapping)
 
     def _settings(self, arm: str, task: str) -> dict[Setting, list[Run]]:
         study, _, name = arm.partition("/")

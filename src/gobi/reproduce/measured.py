@@ -41,7 +41,7 @@ class Clock:
     shared: str
 
 
-def clock(run: Run, crowded: frozenset[Path] = frozenset()) -> Clock:
+def clock(run: Run, overlapping: frozenset[Path] = frozenset()) -> Clock:
     """The times of a run; of a pack's time, its share.
 
     The pace is the median of its rows: compiling, at the start and when a run goes on or its memory grows,
@@ -49,7 +49,7 @@ def clock(run: Run, crowded: frozenset[Path] = frozenset()) -> Clock:
     """
     mine = run.columns["seed"] == run.seeds[0]
     seconds, count = run.columns["seconds"][mine], len(run.seeds)
-    shared = "other runs may have shared the machine at the time" if run.folder in crowded else ""
+    shared = "other runs may have shared the machine at the time" if run.folder in overlapping else ""
     return Clock(
         per_million=float(1e6 * count / np.nanmedian(run.columns["steps_per_second"][mine])),
         training=float(seconds[-1]),
@@ -61,7 +61,7 @@ def clock(run: Run, crowded: frozenset[Path] = frozenset()) -> Clock:
 
 def clocks(found: Compared, arms: Sequence[str]) -> list[Clock]:
     """The clocks of arms, each by its first run."""
-    return [clock(found[arm].group.runs[0], found.crowded) for arm in arms]
+    return [clock(found[arm].group.runs[0], found.overlapping) for arm in arms]
 
 
 def takes_times_as_long(found: Compared, slow: str, fast: str, claimed: float) -> Verdict:

@@ -11,7 +11,7 @@ from gobi.analysis.runs import Run
 Span = tuple[datetime.datetime, datetime.datetime]
 
 
-def crowded(runs: Sequence[Run]) -> frozenset[Path]:
+def overlapping(runs: Sequence[Run]) -> frozenset[Path]:
     """Folders of runs that may have shared their device with another of them.
 
     From the start of each to its end there was one on a device of the same kind. Cards do not tell when a run
