@@ -15,7 +15,7 @@ from recordings import SPEC, TASKS, Recorded, compiled
 from gobi.envs.minigrid import Bank, State, make
 from gobi.envs.minigrid.state import reachable_cells
 from gobi.errors import GobiError
-from gobi.rewards import R1
+from gobi.rewards import R1, ec
 from gobi.rewards.comparator import Comparator, comparator, draw_pairs
 from gobi.rewards.ec import EC, percentile
 from gobi.rewards.ec_pretraining import PretrainedEC, pretrained
@@ -86,10 +86,14 @@ def by_hand(network: Comparator, play: Transition, reward: EC) -> tuple[np.ndarr
     return bonus, memories
 
 
+@pytest.mark.parametrize("at_once", [1, 3, 40])
 @pytest.mark.parametrize(
     "options", [{"capacity": 7}, {"beta": 1.0, "percentile": 50.0, "threshold": 0.4, "capacity": 40}]
 )
-def test_it_pays_beta_less_the_percentile_of_the_similarities_to_what_it_remembers(options, network, short):
+def test_it_pays_beta_less_the_percentile_of_the_similarities_to_what_it_remembers(
+    options, at_once, network, short, monkeypatch
+):
+    monkeypatch.setattr(ec, "SLOTS_AT_ONCE", at_once)
     reward = PretrainedEC(network=network, **options)
     bonus, state, logged = paid(reward, short)
     expected, memories = by_hand(network, short, reward)
@@ -101,6 +105,23 @@ def test_it_pays_beta_less_the_percentile_of_the_similarities_to_what_it_remembe
     # Something was replaced, and not everything was remembered.
     assert (int(state.added.max()) > reward.capacity) == (reward.capacity == 7)
     assert held.max() < SHORT // 2
+
+
+def test_seeds_side_by_side_whose_buffers_are_filled_differently_pay_as_each_alone(
+    network, short, monkeypatch
+):
+    monkeypatch.setattr(ec, "SLOTS_AT_ONCE", 3)
+    reward = PretrainedEC(network=network, capacity=40)
+    begun = jax.tree.map(lambda leaf: leaf[:45], short)
+    full = paid(reward, begun)[1]
+    empty = reward.init(jax.random.key(0), SPEC, short.action.shape[1])
+    rest = jax.tree.map(lambda leaf: leaf[45:], short)
+    alone = [compiled(lambda state: reward.rollout(state, rest)[1])(state) for state in (full, empty)]
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), full, empty)
+    side_by_side = compiled(lambda both: jax.vmap(lambda state: reward.rollout(state, rest)[1])(both))(both)
+    np.testing.assert_allclose(side_by_side, alone, atol=1e-6)
+    assert int(full.added.max()) > 3
+    assert not np.allclose(alone[0], alone[1])
 
 
 def test_nothing_is_paid_and_nothing_kept_beyond_an_episodes_end(network, short):

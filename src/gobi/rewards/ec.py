@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -15,6 +16,9 @@ from gobi.rewards.comparator import ALIKE, INPUTS, SIZES, Comparator, Lessons, c
 from gobi.rewards.real_steps import Real, over_all
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition
+
+SLOTS_AT_ONCE = 40
+"""Buffers are read in parts of so many slots, and no further than the fullest of them is filled."""
 
 
 class Curious(eqx.Module):
@@ -203,15 +207,25 @@ class EC(Reward):
         network = self.comparator(state)
         left, done = transitions.before["observation"], transitions.done
         time, envs = done.shape
-        everything = (state.buffer, left, transitions.after["observation"])
-        rows = [part.reshape(-1, *part.shape[2:]) for part in everything]
-        embeddings = jnp.split(
-            network.embed(jnp.concatenate(rows)), [len(rows[0]), len(rows[0]) + len(rows[1])]
-        )
-        held = network.remembered(embeddings[0]).reshape(envs, self.capacity, -1)
-        entering = network.remembered(embeddings[1]).reshape(time, envs, -1)
-        seen = network.present(embeddings[2]).reshape(time, envs, -1)
+        at_once = min(SLOTS_AT_ONCE, self.capacity)
+        missing = -self.capacity % at_once
+        slots = self.capacity + missing
+        stored = jnp.pad(state.buffer, [(0, 0), (0, missing)] + [(0, 0)] * (state.buffer.ndim - 2))
+        entering, seen = jnp.split(network.embed(_rows(left, transitions.after["observation"])), 2)
+        entering = network.remembered(entering).reshape(time, envs, -1)
+        seen = network.present(seen).reshape(time, envs, -1)
         lanes = jnp.arange(envs)
+
+        def filled(added: Int32[Array, " envs"]) -> Int32[Array, ""]:
+            return jnp.max(jnp.minimum(added, self.capacity))
+
+        def read(start: Int32[Array, ""]) -> Float32[Array, "envs part hidden"]:
+            part = jax.lax.dynamic_slice_in_dim(stored, start, at_once, axis=1)
+            return network.remembered(network.embed(_rows(part))).reshape(envs, at_once, -1)
+
+        held = in_parts(
+            read, filled(state.added), at_once, jnp.zeros((envs, slots, entering.shape[-1]), entering.dtype)
+        )
 
         def step(carry: Any, inputs: Any):
             buffer, held, added, fresh, novel = carry
@@ -220,11 +234,17 @@ class EC(Reward):
             full = added >= self.capacity
             slot = jnp.where(full, drawn, added) if self.replacement == "random" else added % self.capacity
             # Beyond the end nothing is written.
-            slot = jnp.where(fresh | novel, slot, self.capacity)
+            slot = jnp.where(fresh | novel, slot, slots)
             buffer = buffer.at[lanes, slot].set(observation, mode="drop")
             held = held.at[lanes, slot].set(entering, mode="drop")
             added = added + (fresh | novel)
-            similar = jax.nn.sigmoid(network.logit(held, jnp.broadcast_to(seen[:, None], held.shape)))
+
+            def compare(start: Int32[Array, ""]) -> Float32[Array, "envs part"]:
+                part = jax.lax.dynamic_slice_in_dim(held, start, at_once, axis=1)
+                return network.logit(part, jnp.broadcast_to(seen[:, None], part.shape))
+
+            logits = in_parts(compare, filled(added), at_once, jnp.zeros((envs, slots), seen.dtype))
+            similar = jax.nn.sigmoid(logits)
             similarity = percentile(similar, jnp.minimum(added, self.capacity), self.percentile)
             return (buffer, held, added, done, ~done & (similarity < state.threshold)), similarity
 
@@ -244,6 +264,29 @@ class EC(Reward):
             return jnp.zeros((time, envs), jnp.int32)
         keys = jax.vmap(lambda step: jax.random.fold_in(state.key, step))(state.steps + jnp.arange(time))
         return jax.vmap(lambda key: jax.random.randint(key, (envs,), 0, self.capacity))(keys)
+
+
+def in_parts(
+    part: Callable[[Int32[Array, ""]], Array],
+    filled: Int32[Array, ""],
+    at_once: int,
+    out: Float32[Array, "envs slots *rest"],
+) -> Float32[Array, "envs slots *rest"]:
+    """`out`, with part(start) at the slots from `start` on, `at_once` of them, until all `filled` are there.
+
+    An episode rarely remembers more than a tenth of its buffer's capacity: what is empty costs nothing.
+    """
+
+    def body(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        start, out = carry
+        return start + at_once, jax.lax.dynamic_update_slice_in_dim(out, part(start), start, axis=1)
+
+    return jax.lax.while_loop(lambda carry: carry[0] < filled, body, (jnp.int32(0), out))[1]
+
+
+def _rows(*parts: Num[Array, "first second *shape"]) -> Num[Array, "rows *shape"]:
+    """All observations of the parts, one after the other."""
+    return jnp.concatenate([part.reshape(-1, *part.shape[2:]) for part in parts])
 
 
 def percentile(
