@@ -113,6 +113,24 @@ def test_ctrl_c_saves_and_says_how_to_go_on(gobi_command, monkeypatch):
     assert run.finished(run.Folder(Path("mine")), run.planned(run.Folder(Path("mine"))))
 
 
+def test_a_run_that_was_stopped_before_its_first_frame_keeps_the_command_that_began_it(
+    gobi_command, monkeypatch
+):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    real = pack._Pack._started
+    monkeypatch.setattr(pack._Pack, "_started", interrupted)
+    words = ["train", "DoorKey-5x5", "--reward", "none", "--out", "mine", *TINY]
+    monkeypatch.setattr("sys.argv", ["gobi", *words])
+    assert gobi_command(*words)[0] == 130
+    assert not run.Folder(Path("mine")).card.exists()
+    monkeypatch.setattr(pack._Pack, "_started", real)
+    monkeypatch.setattr("sys.argv", ["gobi", "resume", "mine"])
+    assert gobi_command("resume", "mine")[0] == 0
+    assert json.loads(Path("mine/card.json").read_text())["command"] == "gobi " + " ".join(words)
+
+
 def test_a_cpu_gets_the_compact_network_unless_told_otherwise():
     assert train.choose("DoorKey-5x5", "gobi", {}).network == "compact"
     assert train.choose("DoorKey-5x5", "gobi", {"network": "paper"}).network == "paper"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from gobi.errors import GobiError
-from gobi.training import checkpoints, resolved
+from gobi.training import card, checkpoints, resolved
 from gobi.training.files import disk_errors, to_json, write_whole
 from gobi.training.recipe import AnyRecipe, from_json
 
@@ -96,6 +96,7 @@ def begin(folder: Folder, plan: Plan) -> None:
             "seeds": plan.seeds,
             "deterministic": plan.deterministic,
             "options": resolved.options(plan.recipe),
+            "command": card.command_line(),
         }
         write_whole(folder.run, to_json(asked))
 
@@ -106,6 +107,12 @@ def planned(folder: Folder) -> Plan:
         raise GobiError(f"{folder.path} is not the folder of a run: it has no {folder.recipe.name}")
     asked = _asked(folder)
     return Plan(from_json(folder.recipe.read_text()), tuple(asked["seeds"]), asked["deterministic"])
+
+
+def begun_by(folder: Folder) -> str:
+    """The command that began the run, whichever goes on with it; the present one where it is not known."""
+    asked = _asked(folder) if folder.run.is_file() else {}
+    return asked.get("command") or card.command_line()
 
 
 def changed_options(folder: Folder, recipe: AnyRecipe) -> list[str]:

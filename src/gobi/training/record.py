@@ -13,7 +13,7 @@ from gobi.agents.impala.networks import Policy
 from gobi.errors import GobiError
 from gobi.training import assembly, card, checkpoints, resolved, trainer, world_model
 from gobi.training.beforehand import Learned
-from gobi.training.folder import Folder, Plan, refuse_changed_options
+from gobi.training.folder import Folder, Plan, begun_by, refuse_changed_options
 from gobi.training.metrics import Board, MetricsFile
 from gobi.training.recipe import differences, from_json
 from gobi.training.trainer import NotFinite, Progress, Row, Trainer
@@ -69,7 +69,12 @@ class Record:
         else:
             told = card.write(
                 self.folder.card,
-                card.begin(self.recipe.task, options=resolved.options(self.recipe), **described()),
+                card.begin(
+                    self.recipe.task,
+                    options=resolved.options(self.recipe),
+                    command=begun_by(self.folder),
+                    **described(),
+                ),
             )
         self.card = dataclasses.replace(told, beside=max(told.beside, beside))
         self.columns = tuple(columns)
