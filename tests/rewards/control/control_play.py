@@ -60,9 +60,10 @@ def filled(
 
     state = jax.jit(reward.init, static_argnums=(1, 2))(jax.random.key(seed), spec, 1)
     replay = empty(slots, spec)
-    step, begin, add = jax.jit(reward.step), jax.jit(Replay.begin), jax.jit(Replay.add)
+    step, add = jax.jit(reward.step), jax.jit(Replay.add)
+    begin = jax.jit(lambda state, replay, first: (reward.begin(state, first), replay.begin(first)))
     left, before = int(rng.integers(1, 10)), look()
-    replay = begin(replay, jnp.asarray(before))
+    state, replay = begin(state, replay, jnp.asarray(before))
     for _ in range(steps):
         left -= 1
         action = rng.uniform(-1, 1, ACTIONS).astype(np.float32)
@@ -73,7 +74,7 @@ def filled(
         replay, before = add(replay, jnp.asarray(action), *none, jnp.asarray(after)), after
         if left == 0:
             left, before = int(rng.integers(1, 10)), look()
-            replay = begin(replay, jnp.asarray(before))
+            state, replay = begin(state, replay, jnp.asarray(before))
         watch(state, replay)
     return state, replay
 

@@ -78,8 +78,15 @@ class Oracle:
 
 
 def begun(reward: Reachability):
-    """The state before the first step."""
+    """The state before the first episode."""
     return jax.jit(reward.init, static_argnums=1)(jax.random.key(3), PICTURES)
+
+
+def moved(reward: Reachability, state, made, first):
+    """A step, which may be the first of its episode."""
+    start = made.before["frame"][0]
+    state = jax.lax.cond(first, lambda state: reward.begin(state, start), lambda state: state, state)
+    return reward.step(state, made)
 
 
 @functools.cache
@@ -114,8 +121,10 @@ def test_a_step_is_paid_what_a_python_set_grows_by(options):
     state = begun(reward)
     oracle = Oracle(reward, np.asarray(state.hashing.hash.projection))
     made = [control_play.transition(*step[:3], 0, *step[3:]) for step in play()]
-    halves = jax.tree.map(lambda *parts: jnp.stack(parts).reshape(2, -1, *parts[0].shape), *made)
-    run = jax.jit(lambda state, steps: jax.lax.scan(lambda s, made: reward.step(s, made), state, steps))
+    firsts = jnp.array([True, *(terminated or truncated for *_, terminated, truncated in play())][:-1])
+    steps = jax.tree.map(lambda *parts: jnp.stack(parts), *made), firsts
+    halves = jax.tree.map(lambda part: part.reshape(2, -1, *part.shape[1:]), steps)
+    run = jax.jit(lambda state, steps: jax.lax.scan(lambda s, one: moved(reward, s, *one), state, steps))
 
     state, first = run(state, jax.tree.map(lambda part: part[0], halves))
     state, logged = reward.learn(state, jax.random.key(0), sequences())
@@ -143,7 +152,7 @@ def sequences() -> Sequences:
 def test_the_growth_of_the_first_state_is_paid_on_departure_only(credit, unpaid):
     made = control_play.transition(*play()[0][:3], 0)
     reward = Reachability(Table(), credit=credit, untrained="imagine")
-    state, paid = jax.jit(reward.step)(begun(reward), made)
+    state, paid = jax.jit(functools.partial(moved, reward))(begun(reward), made, jnp.bool_(True))
     # A frame and three images.
     assert int(state.memory.used[0]) == float(paid[0]) + unpaid
     assert float(paid[0]) == 4 or credit == "arrival"

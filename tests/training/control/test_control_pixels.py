@@ -97,6 +97,16 @@ def test_gobi_from_pixels_learns_a_world_and_draws_it(whole):
     assert sorted(path.name for path in whole.pictures.iterdir()) == ["000000001200.png", "000000002400.png"]
 
 
+def test_an_episode_is_imagined_by_the_world_as_the_lessons_before_it_left_it(whole):
+    """Lessons are due at the steps 8, 12, 16, 20 and 24: one, and then two at a time; episodes have ten."""
+    kept = safetensors.numpy.load_file(last(whole) / "arrays.safetensors")
+    learned = {name: int(array) for name, array in kept.items() if name.endswith(".learned")}
+    assert learned == {
+        "['seats'][0].reward[0].world.learned": 9,
+        "['seats'][0].reward[0].present.learned": 7,
+    }
+
+
 def test_with_a_world_model_too_a_run_goes_on_where_it_stopped(tmp_path, plan, whole):
     """In the second episode, after lessons of the world and after the replay ran full; and in the last one.
 

@@ -45,6 +45,10 @@ class Replayed(ControlReward):
         one, other = jax.random.split(key)
         return self.episodic.init(one, spec, num_envs), self.lifelong.init(other, spec, num_envs)
 
+    def begin(self, state: Any, frame: Array) -> Any:
+        """Both are told."""
+        return self.episodic.begin(state[0], frame), self.lifelong.begin(state[1], frame)
+
     def step(self, state: Any, transition: Transition) -> tuple[Any, Float32[Array, " envs"]]:
         """Stores the growth; the lifelong factor notes what it needs for later."""
         episodic, growth = self.episodic.step(state[0], transition)

@@ -7,7 +7,7 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Key, UInt8, UInt32
+from jaxtyping import Array, Float32, Key, UInt8, UInt32
 
 from gobi.memory.codes import SimHash
 from gobi.memory.learned_codes import AutoEncoder, CodeSettings, LearnedCodes
@@ -62,13 +62,12 @@ def init(key: Key[Array, ""], codes: Codes, bits: int, scaling: Scaling) -> Hash
     )
 
 
-def begin_where(hashing: Hashing, first: Bool[Array, ""]) -> Hashing:
-    """Where an episode begins, what has been learned and averaged until now takes effect."""
-    network, centre = hashing.network, hashing.centre
-    if isinstance(hashing.hash, LearnedCodes):
-        network = jax.tree.map(lambda new, old: jnp.where(first, new, old), hashing.hash.network, network)
-    if hashing.frames is not None and centre is not None:
-        centre = jnp.where(first, hashing.frames.mean, centre)
+def begin(hashing: Hashing) -> Hashing:
+    """An episode begins: what has been learned and averaged until now takes effect."""
+    network = hashing.hash.network if isinstance(hashing.hash, LearnedCodes) else None
+    centre = hashing.frames.mean if hashing.frames is not None else None
+    # Copies of their own: a caller that donates the state may not find an array in it twice.
+    network, centre = jax.tree.map(jnp.copy, (network, centre))
     return Hashing(hashing.hash, network, centre, hashing.frames, hashing.scaling)
 
 

@@ -51,8 +51,9 @@ class ControlReward(Reward):
     """An intrinsic reward for off-policy learning on control tasks, one environment to a seed.
 
     A transition brings the views `frame` (one picture, or a state vector) and `slot` (where the replay keeps
-    the frame that was left). `step` is called once for each, in order; what it returns is stored in the
-    replay. `at_sampling` makes of that the bonus of a replayed batch; `learn` takes the replay's sequences.
+    the frame that was left). `begin` is called with the first frame of each episode, then `step` once for
+    each transition, in order; what it returns is stored in the replay. `at_sampling` makes of that the bonus
+    of a replayed batch; `learn` takes the replay's sequences.
     """
 
     @property
@@ -64,6 +65,11 @@ class ControlReward(Reward):
     def lessons(self) -> Lessons | None:
         """When `learn` is to be called; None where there is nothing to learn from sequences."""
         return None
+
+    def begin(self, state: Any, frame: Array) -> Any:
+        """An episode begins with this frame."""
+        del frame
+        return state
 
 
 class Nothing(ControlReward):

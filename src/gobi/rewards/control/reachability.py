@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Literal
 
 import equinox as eqx
@@ -26,10 +27,10 @@ class Reachable(eqx.Module):
     """The state of `Reachability`.
 
     memory:   the codes of this episode.
-    begun:    whether the episode's first state has been met.
     steps:    steps so far, which number the draws.
     key:      where those come from.
     belief:   what the world has made of the episode so far.
+    no_action:  zeros: what led to an episode's first frame.
     world:    the world model.
     present:  the world model as it was when the episode began, which is what imagines: a model that learned
               within an episode would imagine known states anew.
@@ -37,10 +38,10 @@ class Reachable(eqx.Module):
     """
 
     memory: episodic.EpisodicSet
-    begun: Bool[Array, "*seeds"]
     steps: Int32[Array, "*seeds"]
     key: Key[Array, "*seeds"]
     belief: Any
+    no_action: Float32[Array, "*seeds size"]
     world: Any
     present: Any
     hashing: Hashing
@@ -50,7 +51,7 @@ class Reachability(ControlReward):
     """The growth m_{t+1} - m_t of the episode's set of codes, of frames seen and frames imagined from there.
 
     The world filters along the episode; from each state it imagines n chains of k random actions. The growth
-    is found as the step is made, and stored with it. One environment.
+    is found as the step is made, and stored with it. One environment, whose episodes `begin` is told of.
 
     world:      the world model, see `gobi.worlds.rssm.RSSM`.
     credit:     `arrival` pays a step for what its new state adds; the growth of an episode's first state
@@ -105,56 +106,47 @@ class Reachability(ControlReward):
         world = self.world.init(own, spec)
         return Reachable(
             memory=episodic.empty(1, (spec.max_steps + 1) * (self.world.predictions + 1)),
-            begun=jnp.zeros((), bool),
             steps=jnp.int32(0),
             key=draws,
             belief=self.world.first_belief(),
+            no_action=jnp.zeros(spec.action_size),
             world=world,
-            # A copy of its own: a caller that donates the state may not find an array in it twice.
-            present=jax.tree.map(jnp.copy, self.world.as_it_is(world)),
+            present=_copied(self.world.as_it_is(world)),
             hashing=hashing.init(hashes, self.codes, self.bits, self.scaling),
         )
 
-    def step(self, state: Reachable, transition: Transition) -> tuple[Reachable, Float32[Array, " envs"]]:
-        """Filters, imagines and counts what is new.
+    def begin(self, state: Reachable, frame: Array) -> Reachable:
+        """An episode begins: the memory is emptied, and what has been learned until now takes effect.
 
-        The first state of an episode is imagined from at every step, and counts where it is one: on a GPU two
-        rows cost as much as one, and asking the device which it is would stop the host.
+        Credited on arrival, the first state and what is imagined from it are known from here on.
         """
-        first = ~state.begun
-        keys = jax.random.split(jax.random.fold_in(state.key, state.steps), 4)
-        frames = jnp.concatenate([transition.before["frame"], transition.after["frame"]])
-        action = transition.action[0]
-        world = _either(first, self.world.as_it_is(state.world), state.present)
-        start = self.world.observe(
-            world, self.world.first_belief(), jnp.zeros_like(action), frames[0], keys[0]
-        )
-        left = _either(first, start, state.belief)
-        reached = self.world.observe(world, left, action, frames[1], keys[1])
-        codes = hashing.begin_where(state.hashing, first)
+        observing, _, imagining, _ = self._draws(state)
+        present = _copied(self.world.as_it_is(state.world))
+        belief = self.world.observe(present, self.world.first_belief(), state.no_action, frame, observing)
+        codes = hashing.begin(state.hashing)
         if self.credit == "arrival":
-            beliefs = jax.tree.map(lambda *parts: jnp.stack(parts), left, reached)
-            found, valid = self._within_reach(world, codes, beliefs, frames, keys[2:])
-            counts = jnp.stack([first, jnp.ones_like(first)])
-            begins = jnp.stack([first, jnp.zeros_like(first)])
+            found, valid = self._within_reach(present, codes, belief, frame, imagining)
         else:
-            beliefs = jax.tree.map(lambda part: part[None], left)
-            found, valid = self._within_reach(world, codes, beliefs, frames[:1], keys[2:3])
-            counts, begins = jnp.ones(1, bool), first[None]
-        memory, new = episodic.insert(
-            state.memory, found[:, None], (valid & counts[:, None])[:, None], begins[:, None]
-        )
-        state = Reachable(
+            found, valid = jnp.zeros((1, 2), jnp.uint32), jnp.zeros(1, bool)
+        memory, _ = _entered(state.memory, found, valid, begins=True)
+        return dataclasses.replace(state, memory=memory, belief=belief, present=present, hashing=codes)
+
+    def step(self, state: Reachable, transition: Transition) -> tuple[Reachable, Float32[Array, " envs"]]:
+        """Filters, imagines and counts what is new; of an episode that `begin` was told of."""
+        _, observing, _, imagining = self._draws(state)
+        left, frame = transition.before["frame"][0], transition.after["frame"][0]
+        reached = self.world.observe(state.present, state.belief, transition.action[0], frame, observing)
+        where = (reached, frame) if self.credit == "arrival" else (state.belief, left)
+        found, valid = self._within_reach(state.present, state.hashing, *where, imagining)
+        memory, new = _entered(state.memory, found, valid, begins=False)
+        state = dataclasses.replace(
+            state,
             memory=memory,
-            begun=~transition.done[0],
             steps=state.steps + 1,
-            key=state.key,
             belief=reached,
-            world=state.world,
-            present=world,
-            hashing=hashing.seen(codes, self.world.shrink(frames[1:])),
+            hashing=hashing.seen(state.hashing, self.world.shrink(frame[None])),
         )
-        return state, jnp.sum(new[-1], axis=-1).astype(jnp.float32)
+        return state, jnp.sum(new)[None].astype(jnp.float32)
 
     def at_sampling(
         self, state: Reachable, key: Key[Array, ""], stored: Float32[Array, " batch"], batch: Any
@@ -175,23 +167,37 @@ class Reachability(ControlReward):
         codes, more = hashing.learn(state.hashing, other, transitions.frames)
         return eqx.tree_at(lambda s: (s.world, s.hashing), state, (world, codes)), logged | more
 
+    def _draws(self, state: Reachable) -> Key[Array, " 4"]:
+        """For an episode's beginning and a step: to observe in either, and to imagine from there."""
+        return jax.random.split(jax.random.fold_in(state.key, state.steps), 4)
+
     def _within_reach(
-        self,
-        world: Any,
-        codes: Hashing,
-        beliefs: Any,
-        frames: Array,
-        keys: Key[Array, " rows"],
-    ) -> tuple[UInt32[Array, "rows codes 2"], Bool[Array, "rows codes"]]:
-        """The codes of states and of what is imagined from them: M_R(s) in the paper."""
-        imagined = jax.vmap(lambda belief, key: self.world.imagine(world, belief, key))(beliefs, keys)
-        present = self.world.present(world, beliefs, frames)
-        found = codes(jnp.concatenate([present[:, None], imagined], axis=1))
-        valid = jnp.ones(found.shape[:2], bool)
+        self, world: Any, codes: Hashing, belief: Any, frame: Array, key: Key[Array, ""]
+    ) -> tuple[UInt32[Array, "codes 2"], Bool[Array, " codes"]]:
+        """The codes of a state and of what is imagined from it: M_R(s) in the paper."""
+        alone = jax.tree.map(lambda part: part[None], belief)
+        shown = self.world.present(world, alone, frame[None])
+        found = codes(jnp.concatenate([shown, self.world.imagine(world, belief, key)]))
+        valid = jnp.ones(len(found), bool)
         if self.untrained == "real":
-            valid = valid.at[:, 1:].set(world.learned > 0)
+            valid = valid.at[1:].set(world.learned > 0)
         return found, valid
 
 
-def _either(which: Bool[Array, ""], one: Any, other: Any) -> Any:
-    return jax.tree.map(lambda a, b: jnp.where(which, a, b), one, other)
+def _copied(tree: Any) -> Any:
+    """Arrays of its own: a caller that donates the state may not find one in it twice."""
+    return jax.tree.map(jnp.copy, tree)
+
+
+def _entered(
+    memory: episodic.EpisodicSet,
+    codes: UInt32[Array, "codes 2"],
+    valid: Bool[Array, " codes"],
+    *,
+    begins: bool,
+) -> tuple[episodic.EpisodicSet, Bool[Array, " codes"]]:
+    """The one environment's memory after one step's codes, and which of them were new."""
+    memory, new = episodic.insert(
+        memory, codes[None, None], valid[None, None], jnp.full((1, 1), begins, bool)
+    )
+    return memory, new[0, 0]

@@ -145,10 +145,14 @@ class _Run:
         record.steps += 1
         record.updates += learns
         self.actions = self._choose()
-        for place, (reached, sent, first) in enumerate(made):
+        for place, (reached, sent, _) in enumerate(made):
             self.seats[place] = program.collect(self.seats[place], views[place], actions[place], sent)
-            self._note(place, reached, first)
+            self._note(place, reached)
         self._teach()
+        for place, (_, _, first) in enumerate(made):
+            if first is not None:
+                # After the lessons: what they taught holds for the next episode.
+                self.seats[place] = program.begin(self.seats[place], first)
 
     def _receive(self, place: int) -> tuple[Step, Parcel, np.ndarray | None]:
         """A step, what was sent of it to the device, and the next episode's first observation if it ended.
@@ -162,15 +166,14 @@ class _Run:
         self.seats[place] = one if first is None else self.program.see_first(one, first)
         return reached, sent, first
 
-    def _note(self, place: int, reached: Step, first: np.ndarray | None) -> None:
-        """Writes a step into the diary, and begins the next episode where it was the last of one."""
+    def _note(self, place: int, reached: Step) -> None:
+        """Writes a step into the diary."""
         diary = self.record.diaries[place]
         diary.earned += reached.reward
-        if first is not None:
+        if reached.done:
             diary.returns.append(diary.earned)
             diary.earned = 0.0
             diary.episodes += 1
-            self.seats[place] = self.program.begin(self.seats[place], first)
 
     def _finite(self, action: np.ndarray) -> np.ndarray:
         """The action; where it is no number, some loss was none before: that is what one should hear of."""

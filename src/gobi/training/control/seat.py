@@ -149,9 +149,9 @@ class Program:
         return dataclasses.replace(seat, view=self._first_seen(observation))
 
     def begin(self, seat: Seat, observation: np.ndarray) -> Seat:
-        """An episode begins, in the replay."""
-        (replay,) = self._begun([seat.replay], observation)
-        return dataclasses.replace(seat, replay=replay)
+        """An episode begins, for the reward and in the replay."""
+        reward, replay = self._begun([seat.reward, seat.replay], observation)
+        return dataclasses.replace(seat, reward=reward, replay=replay)
 
     def update(self, seat: Seat, update: int) -> Seat:
         """The gradient step of this number."""
@@ -225,9 +225,9 @@ class Program:
         losses = {COLUMN_OF.get(name, name): value for name, value in losses.items()}
         return learner, reward, metrics | losses
 
-    def _begin(self, state: list[Replay], observation: Any) -> tuple[Replay]:
-        (replay,) = state
-        return (replay.begin(observation),)
+    def _begin(self, state: list[Any], observation: Any) -> tuple[Any, Replay]:
+        reward, replay = state
+        return self.reward.begin(reward, jnp.asarray(observation)), replay.begin(observation)
 
     def _collect(
         self, state: list[Any], view: Any, action: Any, reached: Parcel, *moment: Any
