@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float32, Int, UInt8, UInt32
 from gobi.agents.rad import Batch
 from gobi.analysis.control_episode import Episode, kept
 from gobi.analysis.film import remembered
-from gobi.rewards.control import ControlReward, Reachability, Replayed, hashing
+from gobi.rewards.control import ControlReward, Reachability, Replayed
 from gobi.training.control import seat
 from gobi.training.control.trained import ControlTrained
 from gobi.types import Transition
@@ -76,7 +76,8 @@ def bonus(agents: ControlTrained, seed: int, played: Episode) -> Bonus:
     """What the agent's own intrinsic reward pays for an episode, as if it followed upon the checkpoint."""
     program = seat.program(agents.recipe, played.spec)
     shapes, reward, reach = program.shapes(), program.reward, _reachability(program.reward)
-    state = _at_a_start(reward, kept(agents, seed, "reward", shapes.reward))
+    # The checkpoint may have been made in the middle of an episode.
+    state = jax.jit(reward.begin)(kept(agents, seed, "reward", shapes.reward), played.observations[0])
     slots = _slots(agents, seed, shapes.replay, len(played.actions))
     counts = reach is not None and (reach.untrained == "imagine" or _lessons(reward, state) > 0)
     live = jax.jit(lambda state, steps: jax.lax.scan(lambda s, one: _live(reward, s, one), state, steps))
@@ -112,15 +113,6 @@ def _lessons(reward: ControlReward, state: Any) -> int:
     return int(_reachable(reward, state).world.learned)
 
 
-def _at_a_start(reward: ControlReward, state: Any) -> Any:
-    """The state as it is where an episode begins; the checkpoint may have been made in the middle of one."""
-    if _reachability(reward) is None:
-        return state
-    own = _reachable(reward, state)
-    own = eqx.tree_at(lambda its: its.begun, own, jnp.zeros_like(own.begun))
-    return (own, state[1]) if isinstance(reward, Replayed) else own
-
-
 def _transitions(played: Episode, slots: Int[np.ndarray, " steps"]) -> Transition:
     """The episode's steps in order, each of one environment, as they are when they enter the replay there."""
     last = (np.arange(len(slots)) == len(slots) - 1)[:, None]
@@ -140,21 +132,18 @@ def _live(reward: ControlReward, state: Any, step: Transition) -> tuple[Any, Liv
     reach = _reachability(reward)
     if reach is None:
         return after, Lived(stored[0], None, None, None)
-    own, world, first = _reachable(reward, state), reach.world, ~_reachable(reward, state).begun
-    keys = jax.random.split(jax.random.fold_in(own.key, own.steps), 4)
+    own, world = _reachable(reward, state), reach.world
+    _, _, at_its_beginning, at_a_step = reach.draws(own)
     both = jnp.concatenate([step.before["frame"], step.after["frame"]])
-    nothing = jnp.zeros_like(step.action[0])
-    start = world.observe(own.world, world.first_belief(), nothing, both[0], keys[0])
-    left = jax.tree.map(lambda one, other: jnp.where(first, one, other), start, own.belief)
-    beliefs = jax.tree.map(lambda *two: jnp.stack(two), left, _reachable(reward, after).belief)
+    beliefs = jax.tree.map(lambda *two: jnp.stack(two), own.belief, _reachable(reward, after).belief)
     # Arrival credit imagines from the state reached, and from an episode's first; departure from that left.
-    rows = 2 if reach.credit == "arrival" else 1
-    counted = jax.tree.map(lambda part: part[:rows], beliefs)
-    imagine = jax.vmap(lambda belief, key: world.imagine(own.world, belief, key))
-    imagined = imagine(counted, keys[2 : 2 + rows])
-    present = world.present(own.world, counted, both[:rows])
-    codes = hashing.begin_where(own.hashing, first)(jnp.concatenate([present[:, None], imagined], axis=1))
-    reconstructed = _as_bytes(world.decode(own.world, beliefs))
+    arrival = reach.credit == "arrival"
+    keys = jnp.stack([at_its_beginning, at_a_step] if arrival else [at_a_step])
+    counted = jax.tree.map(lambda part: part[: len(keys)], beliefs)
+    imagined = jax.vmap(lambda belief, key: world.imagine(own.present, belief, key))(counted, keys)
+    present = world.present(own.present, counted, both[: len(keys)])
+    codes = own.hashing(jnp.concatenate([present[:, None], imagined], axis=1))
+    reconstructed = _as_bytes(world.decode(own.present, beliefs))
     return after, Lived(stored[0], reconstructed, _as_bytes(imagined[:, : world.actions]), codes)
 
 

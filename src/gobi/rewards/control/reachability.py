@@ -120,7 +120,7 @@ class Reachability(ControlReward):
 
         Credited on arrival, the first state and what is imagined from it are known from here on.
         """
-        observing, _, imagining, _ = self._draws(state)
+        observing, _, imagining, _ = self.draws(state)
         present = _copied(self.world.as_it_is(state.world))
         belief = self.world.observe(present, self.world.first_belief(), state.no_action, frame, observing)
         codes = hashing.begin(state.hashing)
@@ -133,7 +133,7 @@ class Reachability(ControlReward):
 
     def step(self, state: Reachable, transition: Transition) -> tuple[Reachable, Float32[Array, " envs"]]:
         """Filters, imagines and counts what is new; of an episode that `begin` was told of."""
-        _, observing, _, imagining = self._draws(state)
+        _, observing, _, imagining = self.draws(state)
         left, frame = transition.before["frame"][0], transition.after["frame"][0]
         reached = self.world.observe(state.present, state.belief, transition.action[0], frame, observing)
         where = (reached, frame) if self.credit == "arrival" else (state.belief, left)
@@ -147,6 +147,10 @@ class Reachability(ControlReward):
             hashing=hashing.seen(state.hashing, self.world.shrink(frame[None])),
         )
         return state, jnp.sum(new)[None].astype(jnp.float32)
+
+    def draws(self, state: Reachable) -> Key[Array, " 4"]:
+        """To observe at an episode's beginning, and at a step; to imagine at either."""
+        return jax.random.split(jax.random.fold_in(state.key, state.steps), 4)
 
     def at_sampling(
         self, state: Reachable, key: Key[Array, ""], stored: Float32[Array, " batch"], batch: Any
@@ -166,10 +170,6 @@ class Reachability(ControlReward):
         world, logged = self.world.learn(state.world, one, transitions.frames, transitions.actions)
         codes, more = hashing.learn(state.hashing, other, transitions.frames)
         return eqx.tree_at(lambda s: (s.world, s.hashing), state, (world, codes)), logged | more
-
-    def _draws(self, state: Reachable) -> Key[Array, " 4"]:
-        """For an episode's beginning and a step: to observe in either, and to imagine from there."""
-        return jax.random.split(jax.random.fold_in(state.key, state.steps), 4)
 
     def _within_reach(
         self, world: Any, codes: Hashing, belief: Any, frame: Array, key: Key[Array, ""]
