@@ -43,7 +43,9 @@ def row(columns: dict[str, np.ndarray], card: dict[str, Any], threshold: float, 
         mine = columns["seed"] == seed
         returns = np.nan_to_num(columns["return"][mine])
         last.append(returns[-1])
-        reached = np.flatnonzero(returns >= threshold)
+        # Before that only short episodes have ended, which on these tasks are the solved ones.
+        enough = columns["episodes"][mine] >= 100
+        reached = np.flatnonzero((returns >= threshold) & enough)
         if len(reached):
             frames.append((columns["frames"][mine][reached[0]] + card["pretraining_frames"]) / 1e6)
             minutes.append(columns["seconds"][mine][reached[0]] / 60)

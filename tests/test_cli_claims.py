@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from compared_runs import N7, make_run
 from made_runs import EMPTY, SMALL, add_snapshot, made_run
 from study_runs import FAST, SLOW, make_arm
@@ -35,6 +36,59 @@ def test_a_folder_that_is_not_there_is_an_error_of_one_line(gobi_command):
     code, _, err = gobi_command("claims", "nowhere")
     assert code == 1
     assert err == "gobi: error: there is no nowhere\n"
+
+
+def test_a_folder_without_runs_is_said_to_have_none(gobi_command):
+    Path("empty").mkdir()
+    code, out, err = gobi_command("claims", "empty")
+    assert code == 0, err
+    assert "note: no run in empty: a run is a folder with a card.json and a metrics.csv" in out
+    assert "from 0 runs" in out
+
+
+@pytest.mark.parametrize("command", [["claims"], ["reproduce", "ablation", "--from"]])
+def test_a_file_is_no_folder_of_runs(gobi_command, command):
+    Path("file.txt").write_text("nothing")
+    code, _, err = gobi_command(*command, "file.txt")
+    assert code == 1
+    assert err == "gobi: error: file.txt is a file: name the folder of a run, or one that has runs inside\n"
+    assert not Path("reproduced").exists()
+
+
+def test_no_figure_is_made_from_folders_without_runs(gobi_command):
+    Path("empty").mkdir()
+    code, _, err = gobi_command("reproduce", "ablation", "--from", "empty")
+    assert code == 1
+    assert err == "gobi: error: no run in empty: a run is a folder with a card.json and a metrics.csv\n"
+    assert not Path("reproduced").exists()
+
+
+def test_kept_runs_that_are_none_of_the_figures_do_not_begin_it(gobi_command):
+    make_arm(Path("kept/a"), "decay", "rho-5e-7")
+    code, out, err = gobi_command("reproduce", "ablation", "--from", "kept")
+    assert code == 0, err
+    assert "note: none of the 1 runs found is one of ablation" in out
+    _, out, _ = gobi_command("reproduce", "--list")
+    assert "not begun" in next(line for line in out.splitlines() if line.startswith("ablation"))
+
+
+def test_a_study_made_from_kept_runs_is_not_begun_until_one_of_its_own_is(gobi_command):
+    make_arm(Path("kept/a"), "ablation", "gobi", task=N7)
+    assert gobi_command("reproduce", "ablation", "--from", "kept")[0] == 0
+    _, out, _ = gobi_command("reproduce", "--list")
+    assert "not begun" in next(line for line in out.splitlines() if line.startswith("ablation"))
+    begun = make_arm(Path("reproduced/ablation/MultiRoom-N7-S8/r2"), "ablation", "r2", task=N7)
+    (begun / "metrics.csv").unlink()
+    _, out, _ = gobi_command("reproduce", "--list")
+    assert "0 of 12 runs done" in next(line for line in out.splitlines() if line.startswith("ablation"))
+
+
+@pytest.mark.parametrize("words", [["--seed", "3"], ["--together", "4"], ["--seeds", "2"], ["--plan"]])
+def test_what_changes_training_does_not_go_with_kept_runs(gobi_command, words):
+    make_arm(Path("kept/a"), "ablation", "gobi", task=N7)
+    code, _, err = gobi_command("reproduce", "ablation", "--from", "kept", *words)
+    assert code == 1
+    assert err == "gobi: error: --from takes the runs that it finds: it goes with --out only\n"
 
 
 def test_a_figure_is_made_from_kept_runs_without_training(gobi_command):
@@ -92,8 +146,8 @@ def test_a_short_study_ends_in_what_can_be_compared(gobi_command):
 
 
 def test_the_grid_of_a_search_is_made_from_kept_runs(gobi_command):
-    for name in ("beta-0.5-threshold-0.5", "beta-1-threshold-0.5"):
-        make_arm(Path("kept") / name, "ec-grid", name, seeds=(0, 1))
+    for name, times in (("beta-0.5-threshold-0.5", FAST), ("beta-1-threshold-0.5", SLOW)):
+        make_arm(Path("kept") / name, "ec-grid", name, seeds=(0, 1), solved_at=times)
     code, out, err = gobi_command("reproduce", "ec-grid", "--from", "kept")
     assert code == 0, err
     place = Path("reproduced/ec-grid/kept")
@@ -101,6 +155,15 @@ def test_the_grid_of_a_search_is_made_from_kept_runs(gobi_command):
     assert len((place / "grid.csv").read_text().splitlines()) == 3
     assert "![grid](grid.png)" in (place / "summary.md").read_text()
     assert "the best of each method" in out
+
+
+def test_a_search_in_which_nothing_was_learned_has_no_best_cell(gobi_command):
+    for name in ("beta-0.5-threshold-0.5", "beta-1-threshold-0.5"):
+        make_arm(Path("kept") / name, "ec-grid", name, seeds=(0, 1), solved_at=(float("inf"),) * 2)
+    code, out, err = gobi_command("reproduce", "ec-grid", "--from", "kept")
+    assert code == 0, err
+    assert "no best of ec on MultiRoom-N7-S8: no cell learned anything (2 cells at 0)" in out
+    assert "the best of each method" not in out
 
 
 def test_a_short_search_ends_in_the_cells_that_can_be_compared(gobi_command, monkeypatch):
@@ -129,8 +192,19 @@ def test_maps_of_kept_runs_need_their_snapshots(gobi_command):
     make_arm(Path("kept/a"), "heatmaps", "gobi", task=N7)
     code, out, err = gobi_command("reproduce", "heatmaps", "--from", "kept")
     assert code == 0, err
-    assert "note: no map of MultiRoom-N7-S8/gobi: " in out
+    assert "note: no map of MultiRoom-N7-S8/gobi: its snapshots are not kept\n" in out
     assert Path("reproduced/heatmaps/kept/table.csv").exists()
+
+
+def test_runs_of_another_study_without_maps_are_seen_and_said_to_have_none(gobi_command):
+    """They have other snapshots than the study of maps asks for, which makes no other method of them."""
+    for name in ("gobi", "ec"):
+        make_arm(Path("kept") / name, "minigrid", name, task=N7)
+    code, out, err = gobi_command("reproduce", "heatmaps", "--from", "kept")
+    assert code == 0, err
+    assert "there are runs of gobi and ec on MultiRoom-N7-S8, but no maps of them are kept" in out
+    table = Path("reproduced/heatmaps/kept/table.csv").read_text()
+    assert [line.split(",")[1] for line in table.splitlines()] == ["arm", "gobi", "ec"]
 
 
 def test_maps_are_drawn_from_kept_runs_that_have_snapshots(gobi_command, monkeypatch):

@@ -46,6 +46,15 @@ def test_the_results_that_are_kept_can_be_compared_as_the_documentation_says(gob
     assert "ObstructedMaze-Full-v1" in out
 
 
+def test_a_run_that_has_just_begun_does_not_stop_the_comparison_of_its_folder(gobi_command, tmp_path):
+    make_run(tmp_path / "in" / "gobi")
+    (tmp_path / "in" / "new").mkdir()
+    (tmp_path / "in" / "new" / "metrics.csv").write_text("seed,frames,return\n")
+    code, out, err = gobi_command("compare", "in", "--out", "out")
+    assert (code, err) == (0, "")
+    assert f"note: left out, it has no rows yet: {tmp_path / 'in' / 'new'}" in out
+
+
 def test_compare_over_several_tasks_draws_each_and_all(gobi_command, tmp_path):
     for task in (N7, S3):
         make_run(tmp_path / "in" / task, task=task)

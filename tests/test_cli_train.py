@@ -123,7 +123,9 @@ def test_a_run_that_was_stopped_before_its_first_frame_keeps_the_command_that_be
     monkeypatch.setattr(pack._Pack, "_started", interrupted)
     words = ["train", "DoorKey-5x5", "--reward", "none", "--out", "mine", *TINY]
     monkeypatch.setattr("sys.argv", ["gobi", *words])
-    assert gobi_command(*words)[0] == 130
+    code, out, _ = gobi_command(*words)
+    assert code == 130
+    assert "stopped at once: gobi resume mine goes on" in out
     assert not run.Folder(Path("mine")).card.exists()
     monkeypatch.setattr(pack._Pack, "_started", real)
     monkeypatch.setattr("sys.argv", ["gobi", "resume", "mine"])

@@ -23,6 +23,8 @@ def options(owner: str, text: str, names: Collection[str], hints: Mapping[str, A
             raise GobiError(f"options are written as NAME=VALUE,NAME=VALUE, got '{word}'")
         if option not in names:
             raise unknown(f"option of {owner}", option, names)
+        if option in chosen:
+            raise GobiError(f"the option {option} of {owner} is given twice, in '{text}'")
         chosen[option] = parsed(option, value, hints[option])
     return chosen
 

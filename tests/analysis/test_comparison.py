@@ -213,6 +213,119 @@ def test_a_seed_that_never_reached_the_threshold_is_censored(tmp_path):
     assert found.row(N7, "gobi", "solved").value == 0.25
 
 
+def staggered(folder, task=N7, end=1.6e6):
+    """Four seeds: the first solved the task and was watched to its end, the others were stopped before."""
+    make_run(folder / "whole", task=task, seeds=(0,), solved_at=(2e6,))
+    cut(make_run(folder / "stopped", task=task, seeds=(1, 2, 3)), end)
+
+
+def test_each_seed_is_watched_to_its_own_end_for_the_threshold_and_to_the_common_one_otherwise(tmp_path):
+    staggered(tmp_path)
+    found = compare([tmp_path], threshold=0.6)
+    names = ("solved", "solved_at_end", "frames_mean", "frames_median")
+    solved, stayed, mean, median = (found.row(N7, "gobi", name) for name in names)
+    assert (solved.value, stayed.value, solved.frames) == (0.25, 0.25, 8e6)
+    # At two million frames nobody else was watched any more.
+    assert (median.value, median.low, median.high) == (2e6, 2e6, math.inf)
+    assert (mean.value, mean.at_least) == (2e6, True)
+    final = found.row(N7, "gobi", "final")
+    assert (final.frames, final.value) == (1.6e6, pytest.approx(np.mean(0.96 / np.array([2, 2, 2.5, 3]))))
+    assert found.lines[0].frames[-1] == found.tasks[N7].horizon == 1.6e6
+
+
+def test_a_seed_that_was_stopped_leaves_the_risk_at_its_own_end(tmp_path):
+    """By hand: of four seeds one solves it, of the three left one is stopped, then one of two solves it."""
+    make_run(tmp_path / "a", seeds=(0, 1, 2), solved_at=(2e6, 4e6, math.inf))
+    cut(make_run(tmp_path / "b", seeds=(3,), solved_at=(math.inf,)), 3e6)
+    found = compare([tmp_path], threshold=0.6)
+    assert found.row(N7, "gobi", "frames_median").value == 4e6
+    assert found.row(N7, "gobi", "frames_mean").value == pytest.approx(2e6 + 2e6 * 3 / 4 + 4e6 * 3 / 8)
+
+
+def test_over_all_tasks_the_threshold_counts_over_the_frames_that_all_methods_have(tmp_path):
+    """Also for the method that is itself the shortest: its longer seeds had more time than the others."""
+    for task in (N7, S3):
+        staggered(tmp_path / task / "a", task)
+        make_run(tmp_path / task / "b", task=task, reward="count", solved_at=(2e6,) * 4)
+    found = compare([tmp_path], threshold=0.6)
+    assert (found.row(N7, "gobi", "solved").value, found.row(N7, "count", "solved").value) == (0.25, 1.0)
+    for method in ("gobi", "count"):
+        assert found.row(ALL, method, "solved").value == found.row(ALL, method, "solved_at_end").value == 0.0
+
+
+@pytest.mark.parametrize(
+    ("solved_at", "stopped", "told"),
+    [
+        # All four were stopped.
+        ((), (math.inf,) * 4, (True, 1.6e6)),
+        # If those two that were stopped got there, half of the seeds would have.
+        ((math.inf,) * 2, (math.inf,) * 2, (True, 1.6e6)),
+        # Whatever becomes of the one that was stopped, most have failed.
+        ((math.inf,) * 3, (math.inf,), (False, 8e6)),
+        # The second of four has not been seen before 1.6 million frames.
+        ((1e6,), (math.inf,) * 3, (True, 1.6e6)),
+    ],
+)
+def test_a_median_is_never_only_if_most_seeds_had_their_time(tmp_path, solved_at, stopped, told):
+    if solved_at:
+        seeds = tuple(range(len(solved_at)))
+        make_run(tmp_path / "whole", seeds=seeds, solved_at=solved_at)
+    seeds = tuple(range(len(solved_at), 4))
+    cut(make_run(tmp_path / "stopped", seeds=seeds, solved_at=stopped), 1.6e6)
+    row = compare([tmp_path], threshold=0.6).row(N7, "gobi", "frames_median")
+    assert (row.value, row.at_least, row.frames) == (math.inf, *told)
+
+
+def count_episodes(folder, per_row: float):
+    """The same run with so many more episodes ended at each of its rows."""
+    file = folder / "metrics.csv"
+    heading, *rows = file.read_text().splitlines()
+    place, frames = (heading.split(",").index(name) for name in ("episodes", "frames"))
+    fields = [row.split(",") for row in rows]
+    first = float(fields[0][frames])
+    for row in fields:
+        row[place] = str(per_row * float(row[frames]) / first)
+    file.write_text("\n".join([heading, *(",".join(row) for row in fields), ""]))
+    return folder
+
+
+def test_a_mean_over_a_few_lucky_episodes_has_not_reached_the_threshold(tmp_path):
+    """Rows come every 200,000 frames; the hundredth episode ends at the fifth."""
+    lucky = make_run(tmp_path / "a", solved_at=(1.0, 1.0, 1.0, 3e6))
+    assert compare([tmp_path], threshold=0.6).row(N7, "gobi", "frames_mean").value == (3 * 2e5 + 3e6) / 4
+    count_episodes(lucky, 20)
+    found = compare([tmp_path], threshold=0.6)
+    assert found.row(N7, "gobi", "frames_mean").value == (3 * 1e6 + 3e6) / 4
+    assert found.row(N7, "gobi", "solved").value == 1.0
+    # Curves and areas are of all rows.
+    assert found.groups[0].curves[0].values[1] == 0.6
+
+
+def test_a_run_of_fewer_than_a_hundred_episodes_does_not_reach_the_threshold_nor_stay_there(tmp_path):
+    count_episodes(make_run(tmp_path / "a"), 2)
+    for metric in ("return", "success"):
+        found = compare([tmp_path], metric, threshold=0.6)
+        assert found.row(N7, "gobi", "solved").value == found.row(N7, "gobi", "solved_at_end").value == 0.0
+        assert found.row(N7, "gobi", "final").value > 0.5
+    # What is no mean over episodes is known from the first row on.
+    assert compare([tmp_path], "seconds", threshold=1.0).row(N7, "gobi", "frames_mean").value == 2e5
+
+
+def test_evaluations_of_control_tasks_count_however_few_episodes_have_ended(tmp_path):
+    task = "dmc/hopper_hop"
+    count_episodes(make_run(tmp_path / "a", task=task, plateau=600.0, solved_at=(2e6,) * 4), 1)
+    assert compare([tmp_path], threshold=600.0).row(task, "gobi", "frames_mean").value == 2e6
+
+
+def test_a_run_without_a_column_of_episodes_is_read_as_it_is(tmp_path):
+    file = make_run(tmp_path / "a") / "metrics.csv"
+    place = file.read_text().splitlines()[0].split(",").index("episodes")
+    rows = [line.split(",") for line in file.read_text().splitlines()]
+    file.write_text("".join(",".join(row[:place] + row[place + 1 :]) + "\n" for row in rows))
+    found = compare([tmp_path], threshold=0.6)
+    assert found.row(N7, "gobi", "frames_mean").value == np.mean([2.0e6, 2.6e6, 3.0e6, 3.6e6])
+
+
 def test_all_tasks_are_summed_up_as_shares_of_what_can_be_reached_over_seeds_and_tasks(tmp_path):
     for reward, scale in (("gobi", 1.0), ("count", 0.5)):
         for task, best in ((N7, 0.68), (S3, 0.93)):
@@ -234,6 +347,46 @@ def test_all_tasks_are_summed_up_as_shares_of_what_can_be_reached_over_seeds_and
     assert (row.low, row.high) == pytest.approx(expected)
     assert found.row(SHARED, "count", "improvement_area", "gobi").value == 0.0
     assert found.row(SHARED, "count", "permutation_area", "gobi").value == pytest.approx(2 / 70**2)
+
+
+HOP, RUN = "dmc/hopper_hop", "dmc/walker_run"
+
+
+@pytest.mark.parametrize(
+    ("tasks", "summed", "final"),
+    [
+        ((N7, S3), {N7, S3}, 0.5 / 0.68),
+        ((N7, S3, HOP), {N7, S3}, 0.5 / 0.68),
+        ((N7, HOP, RUN), set(), None),
+        ((HOP, RUN), {HOP, RUN}, 500.0),
+    ],
+)
+def test_only_returns_on_one_scale_are_summed_up_and_it_is_said_which_were_left_out(
+    tmp_path, tasks, summed, final
+):
+    for number, task in enumerate(tasks):
+        for reward in ("gobi", "none"):
+            plateau = 500.0 if task.startswith("dmc/") else 0.5
+            make_run(tmp_path / f"{number}" / reward, task=task, reward=reward, plateau=plateau)
+    found = compare([tmp_path])
+    assert set(found.summed) == summed
+    row = found.row(ALL, "gobi", "final_iqm")
+    assert (row and row.value) == (final and pytest.approx(final))
+    assert (ALL in {line.task for line in found.lines}) == bool(summed)
+    told = [note for note in notes(found) if note.startswith("The best return is not known on")]
+    left = [task for task in found.common if task not in summed and task.startswith("dmc/")]
+    assert len(told) == bool(left)
+    assert all(task in told[0] for task in left)
+    if left:
+        assert f"summed up {'over 2 of the 3 tasks' if summed else 'over none'}." in told[0]
+
+
+def test_other_metrics_than_the_return_need_no_best_one(tmp_path):
+    for task in (N7, HOP):
+        make_run(tmp_path / task.replace("/", "-"), task=task)
+    found = compare([tmp_path], "success")
+    assert (found.normalised, len(found.summed)) == (False, 2)
+    assert found.row(ALL, "gobi", "final_iqm").value == 1.0
 
 
 def test_methods_are_summed_up_over_the_frames_that_all_have_so_that_the_longer_is_not_the_better(tmp_path):

@@ -222,3 +222,13 @@ def test_without_matplotlib_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(GobiError, match=r"gobi\[plot\]"):
         command(make_run(tmp_path / "a"))
+
+
+def test_in_a_folder_of_runs_those_without_rows_are_left_out(tmp_path):
+    make_run(tmp_path / "gobi")
+    for place in ("new", "newer"):
+        MetricsFile(tmp_path / place / "metrics.csv").close()
+    assert [run.name for run in curves.find([tmp_path])] == ["gobi"]
+    assert [file.parent.name for file in curves.just_begun([tmp_path])] == ["new", "newer"]
+    with pytest.raises(GobiError, match="has no rows yet"):
+        curves.find([tmp_path / "gobi", tmp_path / "new"])

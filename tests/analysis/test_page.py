@@ -118,11 +118,13 @@ def as_shown(row: dict[str, str]) -> str:
             return f"{value:,.0f}"
         return "under 0.001" if name == "permutation_area" and value < 0.001 else f"{value:.3f}"
 
-    value = "never" if row["value"] == "inf" else number(row["value"])
-    if name in ("solved", "solved_at_end"):
+    open_end = row["at_least"] == "True"
+    if row["value"] == "inf":
+        value = f"not by {number(row['frames'])}" if open_end else "never"
+    elif name in ("solved", "solved_at_end"):
         value = f"{round(float(row['value']) * seeds)} of {seeds}"
-    if row["at_least"] == "True":
-        value = f"at least {value}"
+    else:
+        value = f"at least {number(row['value'])}" if open_end else number(row["value"])
     if not row["low"]:
         return value
     upper = f"from {number(row['low'])}" if row["high"] == "inf" else None
@@ -140,6 +142,24 @@ def test_every_number_in_the_tables_is_that_of_the_csv_file(found, text):
         assert shown == as_shown(rows[key]), key
     assert sum(" | " in shown for shown in cells.values()) > 30
     assert {"never", "at least 8.00M"} <= set(cells.values())
+
+
+def test_the_median_of_runs_that_are_not_finished_is_not_said_to_be_never(tmp_path):
+    cut(make_run(tmp_path / "a", solved_at=(math.inf,) * 4), 1.8e6)
+    make_run(tmp_path / "b", reward="none", solved_at=(math.inf,) * 4)
+    cells = Cells(page.html(compare([tmp_path]))).cells
+    assert cells[f"{N7}|gobi||frames_median"] == "not by 1.80M"
+    assert cells[f"{N7}|none||frames_median"] == "never"
+
+
+def test_tasks_that_are_not_summed_up_have_no_part_in_the_section_of_all_tasks(tmp_path):
+    for task in (N7, S3, "dmc/hopper_hop"):
+        make_run(tmp_path / task.replace("/", "-"), task=task)
+    text = page.html(compare([tmp_path]))
+    assert "over the seeds and tasks (KeyCorridorS3R3-v0, MultiRoom-N7-S8-v0), as shares" in text
+    make_run(tmp_path / "alone" / "a", task=N7)
+    make_run(tmp_path / "alone" / "b", task="dmc/hopper_hop")
+    assert 'id="all"' not in page.html(compare([tmp_path / "alone"]))
 
 
 def test_every_statistic_of_a_table_has_a_label_that_narrow_screens_show(text):

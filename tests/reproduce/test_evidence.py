@@ -89,6 +89,14 @@ def test_a_run_of_one_seed_does_not_throw_out_a_run_of_more(tmp_path):
     assert found.final.tolist() == pytest.approx([0.65] * 4)
 
 
+def test_other_snapshots_make_no_other_method_and_yet_do_not_finish_a_study_of_maps(tmp_path):
+    make_arm(tmp_path / "a", "minigrid", "gobi", task=N7)
+    assert len(evidence(tmp_path).of(N7, "heatmaps/gobi")) == 1
+    assert evidence(tmp_path).finished("heatmaps") == []
+    make_arm(tmp_path / "b", "heatmaps", "gobi", task=N7, seeds=(0,))
+    assert evidence(tmp_path).finished("heatmaps") == [1]
+
+
 def test_only_runs_as_the_study_asks_for_them_make_it_done(tmp_path):
     make_arm(tmp_path / "a", "decay", "rho-5e-7", changes={"frames": 10_000})
     make_arm(tmp_path / "b", "decay", "rho-8e-7", changes={"precision": "bfloat16"}, compact=True)

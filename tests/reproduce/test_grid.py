@@ -84,6 +84,34 @@ def test_the_best_cell_has_the_largest_mean_return(found):
     assert best.reached == "1.40M"
 
 
+@pytest.mark.parametrize(
+    ("solved_at", "told"),
+    [
+        (float("inf"), "ec on MultiRoom-N7-S8: no cell learned anything (3 cells at 0)"),
+        (1e6, "ec on MultiRoom-N7-S8: the cells cannot be told apart (3 cells at "),
+    ],
+)
+def test_where_all_cells_are_alike_none_is_the_best(tmp_path, solved_at, told):
+    for arm in searches.curiosity(N7)[:3]:
+        make_arm(tmp_path / arm.name, "ec-grid", arm.name, seeds=(0, 1), solved_at=(solved_at,) * 2)
+    cells = scored(tmp_path)
+    assert grid.best(cells) == []
+    (why,) = grid.alike(cells)
+    assert why.startswith(told)
+    assert {row["best"] for row in csv.DictReader(io.StringIO(grid.to_csv(cells, AXES)))} == {"0"}
+    grid.draw(tmp_path / "grid.png", cells, AXES)
+
+
+def test_a_method_that_learned_something_has_a_best_cell_also_beside_one_that_did_not(tmp_path):
+    never, times = (float("inf"),) * 2, {"count-x1-rho-0": (1e6, 1e6), "count-x2-rho-0": (2e6, 2e6)}
+    for name in ("rnd-x1-rho-0", "rnd-x2-rho-0", *times):
+        make_arm(tmp_path / name, "tuned", name, seeds=(0, 1), solved_at=times.get(name, never))
+    one, _ = Evidence(gather([tmp_path])).whole("tuned", N7)
+    cells = grid.scores(STUDIES["tuned"], [one] if one else [])
+    assert [best.arm.name for best in grid.best(cells)] == ["count-x1-rho-0"]
+    assert grid.alike(cells) == ["rnd on MultiRoom-N7-S8: no cell learned anything (2 cells at 0)"]
+
+
 def test_an_unsolved_seed_makes_the_frames_a_bound(found):
     half = next(one for one in found if one.arm.name == "beta-1-threshold-0.25")
     assert half.solved == 0.5

@@ -170,6 +170,18 @@ def test_empty_rooms_are_judged_at_the_papers_stages(tmp_path, ours, outcome):
     assert "noveld 10% at 11M" in verdict.because
 
 
+def test_maps_in_another_setting_are_found_behind_runs_that_have_none(tmp_path):
+    task = "MiniGrid-KeyCorridorS5R3-v0"
+    for name, at in (("gobi", (3.5e6, 7e6)), ("noveld", (11e6,))):
+        make_arm(tmp_path / "whole" / name, "minigrid", name, task=task)
+        folder = make_arm(tmp_path / "small" / name, "heatmaps", name, task=task, seeds=(0,), compact=True)
+        rows = [f"{frames:.0f},0,0.1,0.3" for frames in at]
+        text = "\n".join(["frames,level,visits_in_empty_rooms,cells_in_empty_rooms", *rows])
+        (folder / "heatmap.csv").write_text(text + "\n")
+    verdict = BY_NAME["empty-rooms"].verdict(Evidence(gather([tmp_path])))
+    assert "noveld 10% at 11M (one seed each; KeyCorridorS5R3 with compact networks)" in verdict.because
+
+
 @pytest.mark.parametrize(("frames", "told"), [(7.5e6, "at 7.5M"), (6.4e6, "at 6.4M"), (8e6, ""), (6e6, "")])
 def test_a_stage_counts_only_near_the_papers_and_under_its_own_frames(tmp_path, frames, told):
     for name, stages in (("gobi", (3.5e6, frames)), ("noveld", (11e6,))):

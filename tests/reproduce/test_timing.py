@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 
@@ -85,6 +86,40 @@ def test_those_of_the_same_reward_tell_it_better(tmp_path):
     trained(tmp_path / "a", 200.0)
     trained(tmp_path / "b", 2000.0, reward="rnd")
     assert guess(tmp_path, [planned(tmp_path / "new", reward="rnd")]) == pytest.approx(2 * FRAMES / 2000)
+
+
+def test_without_any_each_reward_is_as_much_faster_than_gobi_as_it_was_measured_to_be(tmp_path, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    known = timing.EVERY_REWARD
+    gobi = guess(tmp_path, [planned(tmp_path / "new")])
+    for reward in ("none", "noveld", "ec"):
+        asked = guess(tmp_path, [planned(tmp_path / "new", reward=reward)])
+        assert asked == pytest.approx(gobi * known["gobi"] / known[reward])
+    assert guess(tmp_path, [planned(tmp_path / "new", reward="r2")]) == pytest.approx(gobi)
+
+
+def test_the_measured_speeds_are_those_that_are_kept():
+    kept = Path(__file__).parents[2] / "results/training-speed/h200-every-reward.csv"
+    with kept.open() as file:
+        rows = {row["reward"]: int(row["steps_per_second"]) for row in csv.DictReader(file)}
+    assert rows == timing.EVERY_REWARD
+
+
+def test_on_a_cpu_the_full_comparator_is_as_slow_as_it_was_measured_to_be(tmp_path):
+    whole = [planned(tmp_path / "new", reward="ec", reward_options="beta=0.5,threshold=0.5")]
+    small = [planned(tmp_path / "new", reward="ec", reward_options="size=small")]
+    assert guess(tmp_path, whole) == pytest.approx(2 * FRAMES / timing.FULL_EC)
+    assert guess(tmp_path, small) == pytest.approx(2 * FRAMES / timing.TWO_CORES)
+
+
+def test_earlier_runs_of_another_reward_or_size_count_as_much_as_it_is_faster(tmp_path):
+    slower = timing.FULL_EC / timing.TWO_CORES
+    whole = [planned(tmp_path / "new", reward="ec", reward_options="beta=0.5,threshold=0.5")]
+    trained(tmp_path / "a", 2000.0)
+    assert guess(tmp_path, whole) == pytest.approx(2 * FRAMES / (2000 * slower))
+    small = trained(tmp_path / "b", 4000.0, reward="ec")
+    (small / "recipe.json").write_text(json.dumps({"reward_options": "size=small"}))
+    assert guess(tmp_path, whole) == pytest.approx(2 * FRAMES / (4000 * slower))
 
 
 def test_those_with_about_as_many_agents_tell_it_better(tmp_path):

@@ -50,6 +50,7 @@ def test_options_have_the_types_of_their_fields():
         ("rdn", "", "did you mean rnd"),
         ("noveld", "alhpa=0.5", "did you mean alpha"),
         ("noveld", "alpha", "NAME=VALUE"),
+        ("ec", "beta=0.5,beta=0.6", "the option beta of ec is given twice"),
         ("noveld", "alpha=much", "alpha must be of type float"),
         ("noveld", "norm=cubic", "norm must be one of plain, squared"),
         ("gobi", "alpha=0.5", "fields of the recipe"),

@@ -24,7 +24,7 @@ def shown(row: Row) -> tuple[str, str]:
 
 def _value(row: Row, text: Callable[[float], str]) -> str:
     if math.isinf(row.value):
-        return "never"
+        return f"not by {millions(row.frames)}" if row.at_least and row.frames else "never"
     if row.statistic in ("solved", "solved_at_end"):
         return f"{round(row.value * row.seeds)} of {row.seeds}"
     return f"at least {text(row.value)}" if row.at_least else text(row.value)

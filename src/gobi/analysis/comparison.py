@@ -20,7 +20,7 @@ from gobi.envs.minigrid.registry import bare
 from gobi.errors import GobiError
 
 ALL = "all tasks"
-"""Those that every method has."""
+"""Those over which methods are summed up."""
 SHARE_OF_BEST = 0.9
 """The default threshold: of the best return known, or of all episodes."""
 
@@ -34,7 +34,8 @@ class Comparison:
     peeks:       whether looks without a step count as frames, see `grouping.group`.
     groups:      the runs, by task and method.
     tasks:       by name, in the order found; so are the methods.
-    common:      tasks that every method has: over them alone can methods be summed up.
+    common:      tasks that every method has.
+    summed:      those of them over which methods are summed up, see `_to_sum_up`; none, or several.
     normalised:  whether summed-up scores are shares of the best return known.
     rows:        every number.
     lines:       every learning curve.
@@ -48,6 +49,7 @@ class Comparison:
     tasks: dict[str, Task]
     methods: list[Method]
     common: list[str]
+    summed: list[str]
     normalised: bool
     rows: list[Row]
     lines: list[Line]
@@ -102,20 +104,32 @@ def compare(
     tasks = {name: task_of([one for one in groups if one.task == name], metric, threshold) for name in names}
     methods = list(dict.fromkeys(one.method for one in groups))
     common = [name for name in tasks if {g.method for g in groups if g.task == name} == set(methods)]
-    # Returns of tasks with other ceilings are only of one kind as shares of what can be reached.
-    normalised = metric == "return" and all(tasks[name].best for name in common)
+    summed, normalised = _to_sum_up([tasks[name] for name in common], metric)
     scored = {(one.task, one.method): Scored(one, tasks[one.task], seed) for one in groups}
     rows = [row for one in scored.values() for row in one.rows]
     lines = [one.line() for one in scored.values()]
-    if len(common) > 1:
-        for method in methods:
-            chosen = [scored[name, method] for name in common]
-            rows += summed_up(ALL, method, chosen, normalised)
-            lines.append(summed_line(ALL, method, chosen, normalised))
+    for method in methods if summed else ():
+        chosen = [scored[name, method] for name in summed]
+        rows += summed_up(ALL, method, chosen, normalised)
+        lines.append(summed_line(ALL, method, chosen, normalised))
     each_two = itertools.combinations(methods, 2)
     pairs = [pair for mine, other in each_two if (pair := against(mine, other, scored, seed))]
     rows += [row for pair in pairs for row in pair.rows]
-    return Comparison(metric, seed, peeks, groups, tasks, methods, common, normalised, rows, lines, pairs)
+    return Comparison(
+        metric, seed, peeks, groups, tasks, methods, common, summed, normalised, rows, lines, pairs
+    )
+
+
+def _to_sum_up(common: Sequence[Task], metric: str) -> tuple[list[str], bool]:
+    """The tasks over which methods can be summed up, and whether as shares of the best return known.
+
+    Returns of tasks with other ceilings are only of one kind as shares of what can be reached. Those of
+    control tasks all have one ceiling: without others among them they stay as they are.
+    """
+    of_one_kind = all(is_control(task.name) for task in common)
+    normalised = metric == "return" and (all(task.best for task in common) or not of_one_kind)
+    chosen = [task.name for task in common if task.best or not normalised]
+    return (chosen if len(chosen) > 1 else []), normalised
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -127,17 +141,31 @@ def notes(comparison: Comparison) -> list[str]:
         found += _notes_on_peeks(comparison)
     for name, task in comparison.tasks.items():
         found += _notes_on(name, task, comparison)
-    if len(comparison.tasks) > 1 and len(comparison.common) < len(comparison.tasks):
-        missing = [name for name in comparison.tasks if name not in comparison.common]
-        used = f"over the {len(comparison.common)} others" if len(comparison.common) > 1 else "over none"
-        found.append(
-            f"Not every method has runs on {', '.join(map(bare, missing))}: methods are summed up {used}; "
-            "each pair of methods is compared on the tasks that both have."
-        )
+    found += _notes_on_sums(comparison)
     devices = {str(run.card.get("device")) for one in comparison.groups for run in one.runs}
     if len(devices) > 1:
         found.append(f"Wall-clock is not comparable: the runs used {', '.join(sorted(devices))}.")
     return [*found, *_notes_on_clocks(comparison)]
+
+
+def _notes_on_sums(comparison: Comparison) -> list[str]:
+    """Which tasks are left out where methods are summed up over tasks."""
+    tasks, common, summed = comparison.tasks, comparison.common, comparison.summed
+    missing = [bare(name) for name in tasks if name not in common]
+    unknown = [bare(name) for name in common if comparison.normalised and not tasks[name].best]
+    used = f"over {len(summed)} of the {len(tasks)} tasks" if summed else "over none"
+    found = []
+    if len(tasks) > 1 and missing:
+        found.append(
+            f"Not every method has runs on {', '.join(missing)}: methods are summed up {used}; "
+            "each pair of methods is compared on the tasks that both have."
+        )
+    if len(common) > 1 and unknown:
+        found.append(
+            f"The best return is not known on {', '.join(unknown)}, so returns there are on a scale of their "
+            f"own: methods are summed up {used}."
+        )
+    return found
 
 
 def _notes_on_clocks(comparison: Comparison) -> list[str]:

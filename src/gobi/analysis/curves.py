@@ -84,16 +84,37 @@ def find(paths: Sequence[Path]) -> list[Run]:
 
 
 def metrics_files(paths: Sequence[Path]) -> list[Path]:
-    """The metrics files at these paths: themselves, or in folders of runs, or somewhere inside folders."""
-    files: list[Path] = []
+    """The metrics files at these paths: themselves, or in folders of runs, or somewhere inside folders.
+
+    Of several in one folder those without a row are left out, see `just_begun`.
+    """
+    empty = just_begun(paths)
+    found = (file for path in paths for file in _files_at(path))
+    return list(dict.fromkeys(file for file in found if file not in empty))
+
+
+def just_begun(paths: Sequence[Path]) -> list[Path]:
+    """The metrics files that have no rows yet, in folders where others have some."""
+    empty: list[Path] = []
     for path in paths:
-        if not path.exists():
-            raise GobiError(f"there is no {path}")
-        found = [path] if path.is_file() else sorted(path.rglob("metrics.csv"))
-        if not found:
-            raise GobiError(f"no run in {path}: neither it nor a folder inside it has a metrics.csv")
-        files += [file.resolve() for file in found]
-    return list(dict.fromkeys(files))
+        files = _files_at(path)
+        without = [file for file in files if not _has_rows(file)]
+        empty += without if len(without) < len(files) else []
+    return empty
+
+
+def _files_at(path: Path) -> list[Path]:
+    if not path.exists():
+        raise GobiError(f"there is no {path}")
+    found = [path] if path.is_file() else sorted(path.rglob("metrics.csv"))
+    if not found:
+        raise GobiError(f"no run in {path}: neither it nor a folder inside it has a metrics.csv")
+    return [file.resolve() for file in found]
+
+
+def _has_rows(file: Path) -> bool:
+    with disk_errors(str(file)), file.open() as lines:
+        return any(line.strip() for number, line in enumerate(lines) if number)
 
 
 def plot(

@@ -10,11 +10,15 @@ from typing import Any, Literal
 
 from gobi.analysis.runs import Base, Curve, Run, curves_of, find
 from gobi.errors import GobiError, unknown
+from gobi.training import recipes
 
 NEVER_A_METHOD = (
     "task", "recipe", "reward", "bank", "count_room", "snapshots", "evaluate_every", "evaluation_episodes",
 )  # fmt: skip
 """Fields of a recipe that do not make another method: its task and name, room for it, how it is measured."""
+
+BY_TASK = ("frames", "decay", "coefficient")
+"""Fields of a recipe that it has otherwise on every task."""
 
 DEFAULT_RECIPE = "gobi"
 """Goes without saying."""
@@ -84,7 +88,10 @@ def _methods(runs: Sequence[Run]) -> list[Method]:
         names += [name for name in _differing(same) if name not in names]
     kinds = [(run.base, _told_by(run, telling[run.base])) for run in runs]
     known = list(dict.fromkeys(kinds))
-    return [Method(*base, settings, _label(base, settings, known)) for base, settings in kinds]
+    return [
+        Method(*base, settings, _label(base, _worth_saying(run, settings), known))
+        for run, (base, settings) in zip(runs, kinds, strict=True)
+    ]
 
 
 def _priced(runs: Sequence[Run], methods: Sequence[Method], peeks: Peeks) -> Iterator[tuple[Run, Method]]:
@@ -123,8 +130,27 @@ def _told_by(run: Run, names: Sequence[str]) -> tuple[tuple[str, str], ...]:
     return tuple((name, _text(run, name)) for name in names)
 
 
+def _worth_saying(run: Run, settings: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Where several settings tell methods apart, only those that are not as the recipe has them."""
+    if len(settings) < 2:
+        return settings
+    try:
+        usual = recipes.recipe(run.card["task"], run.card["recipe"], reward=run.card["reward"])
+    except GobiError:
+        return settings
+    defaults = dataclasses.asdict(usual)
+    return tuple(
+        (name, text)
+        for name, text in settings
+        if name in BY_TASK or name not in defaults or text != _as_text(defaults[name])
+    )
+
+
 def _text(run: Run, name: str) -> str:
-    value = (run.settings or {}).get(name)
+    return _as_text((run.settings or {}).get(name))
+
+
+def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -136,7 +162,7 @@ def _label(base: Base, settings: tuple[tuple[str, str], ...], known: Iterable[tu
     if len({other[1] for other in rivals}) > 1 and recipe != DEFAULT_RECIPE:
         words.append(recipe)
     if len({other[2] for other in rivals if other[1] == recipe}) > 1:
-        words.append(world)
+        words.append("world=none" if world == "none" else world)
     return " ".join([*words, *(f"{name}={value}" for name, value in settings)])
 
 

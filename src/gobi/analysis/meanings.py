@@ -7,9 +7,9 @@ STATISTICS = {
     "final_iqm": "interquartile mean of the metric at the method's end, stratified bootstrap interval",
     "area": "mean of the metric over the frames that all methods have (area under the curve per frame)",
     "area_iqm": "interquartile mean of these areas over seeds and tasks, stratified bootstrap interval",
-    "solved": "share of seeds that reached the threshold by the method's end, Wilson's interval",
-    "solved_at_end": "share of seeds that are at the threshold or above at the method's end",
-    "frames_mean": "mean frames to the threshold, a seed that never reached it counted as the end",
+    "solved": "share of seeds that reached the threshold, each by its own end, Wilson's interval",
+    "solved_at_end": "share of seeds that reached the threshold and are there at their own end",
+    "frames_mean": "mean frames to the threshold if nobody is watched beyond the longest seed's end",
     "frames_median": "Kaplan-Meier median of the frames to the threshold",
     "success": "success rate at the method's end, Wilson's interval with as many trials as seeds",
     "seconds": "wall-clock of training to the method's end, summed over the runs",
@@ -56,12 +56,14 @@ EXPLAINED = {
         "return and success are 0. It rewards learning early as well as ending high."
     ),
     "Frames to the threshold": (
-        "When a seed's metric was first at the threshold or above. It is a noisy mean, which may touch the "
-        "threshold and fall below it again: 'there at the end' counts the seeds that end there. A seed that "
-        "never got there is censored: it needs more frames than it had, nobody knows how many. The median "
-        "is Kaplan and Meier's; its upper end is open where the seeds are too few to have one. The mean "
-        "counts such a seed as the method's end, so it is too small where any failed, and shown as "
-        "'at least'."
+        "When a seed's metric was first at the threshold or above; not before 100 episodes have ended, as "
+        "the first to end are those that were solved. It is a noisy mean, which may touch the threshold and "
+        "fall below it again: 'there at the end' counts the seeds that end there. Each seed is watched to "
+        "its own end. One that never got there is censored: it needs more frames than it had, nobody knows "
+        "how many. The median is Kaplan and Meier's; its upper end is open where the seeds are too few to "
+        "have one, and 'not by' is said of seeds that are not finished. The mean counts a seed that failed "
+        "as the end of the longest, and one that was stopped before as those went on that were not; it is "
+        "too small where any failed, and shown as 'at least'."
     ),
     "Success": (
         "The share of solved episodes at the method's end, with Wilson's interval for as many trials as "

@@ -68,7 +68,7 @@ def _preface(comparison: Comparison) -> list[str]:
     if not all(map(is_control, comparison.tasks)):
         about += f"Pre-training counts as frames. {PEEKS[comparison.peeks]}"
     links = [("methods", "Methods"), ("curves", "Learning curves")]
-    links += [("all", "All tasks")] * (len(comparison.common) > 1)
+    links += [("all", "All tasks")] * bool(comparison.summed)
     links += [("pairs", "Method against method")] * (len(comparison.methods) > 1)
     links += [(_anchor(task), bare(task)) for task in comparison.tasks]
     links += [("cards", "Cards"), ("meaning", "What the numbers mean")]
@@ -112,7 +112,7 @@ def _curves(comparison: Comparison) -> list[str]:
     """All panels under one legend."""
     names = enumerate(comparison.methods)
     legend = "".join(f"<span>{swatch(number)}{escape(method.label)}</span>" for number, method in names)
-    panels = [ALL] * (len(comparison.common) > 1) + list(comparison.tasks)
+    panels = [ALL] * bool(comparison.summed) + list(comparison.tasks)
     figures = [
         f"<figure><figcaption>{escape(bare(task))}</figcaption>{svg(comparison, task)}</figure>"
         for task in panels
@@ -132,9 +132,9 @@ def _scores(comparison: Comparison) -> str:
 
 
 def _over_all(comparison: Comparison) -> list[str]:
-    if len(comparison.common) < 2:
+    if not comparison.summed:
         return []
-    names = ", ".join(map(bare, comparison.common))
+    names = ", ".join(map(bare, comparison.summed))
     about = f"Interquartile means (IQM) over the seeds and tasks ({names}){_scores(comparison)}"
     about += " All numbers are over the frames that all methods of a task have."
     wanted = ("final_iqm", "area_iqm", "solved", "solved_at_end", "success", "seconds")

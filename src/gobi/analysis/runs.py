@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
-from gobi.analysis import curves
+from gobi.analysis import curves, statistics
 from gobi.envs.dmc import TASKS as SPARSE
 from gobi.envs.dmc import is_control
 from gobi.envs.host import is_host
 from gobi.errors import GobiError
+from gobi.training.episodes import KEPT, MEASURES
 from gobi.training.recipe import kind_of
 
 NOTHING_YET = ("return", "success")
@@ -93,11 +94,28 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """One seed's metric, pre-training included: level at 0 during it if the metric is one of NOTHING_YET."""
+    """One seed's metric, pre-training included: level at 0 during it if the metric is one of NOTHING_YET.
+
+    settled:  which points may count as having reached a threshold, see `_settled`.
+    """
 
     seed: int
     frames: Float64[np.ndarray, " points"]
     values: Float64[np.ndarray, " points"]
+    settled: Bool[np.ndarray, " points"]
+
+    @property
+    def end(self) -> float:
+        """Its last frame."""
+        return float(self.frames[-1])
+
+    def reached(self, threshold: float, horizon: float) -> tuple[float, bool]:
+        """When it was first at the threshold, and True; or where it was watched in vain until, and False.
+
+        It is watched to the horizon, and no further than it goes itself.
+        """
+        frames, values = self.frames[self.settled], self.values[self.settled]
+        return statistics.first_reached(frames, values, threshold, min(horizon, self.end))
 
 
 def find(paths: Sequence[Path]) -> list[Run]:
@@ -162,15 +180,37 @@ def _curve(run: Run, seed: int, metric: str) -> Curve:
     frames = run.across(run.columns["frames"][mine][order])
     values = run.columns[metric][mine][order]
     known = np.isfinite(values)
+    settled = _settled(run, metric)[mine][order]
     if metric in NOTHING_YET and _begins_at_nothing(run):
         first = np.array([0.0, run.pretraining])[: 1 + (run.pretraining > 0)]
         values = np.concatenate([np.zeros(len(first)), values[known]])
         kept = np.concatenate([first, frames[known]])
+        settled = np.concatenate([np.ones(len(first), bool), settled[known]])
         # Where no episode ends any more the last mean stands, to the end of the run.
-        return Curve(seed, np.append(kept, frames[-1]), np.append(values, values[-1]))
+        return _to_the_end(seed, kept, values, settled, frames[-1])
     if not known.any():
         raise GobiError(f"{run.name} has no value of {metric} for seed {seed}")
-    return Curve(seed, np.append(frames[known], frames[-1]), np.append(values[known], values[known][-1]))
+    return _to_the_end(seed, frames[known], values[known], settled[known], frames[-1])
+
+
+def _to_the_end(
+    seed: int, frames: np.ndarray, values: np.ndarray, settled: np.ndarray, end: np.float64
+) -> Curve:
+    """A curve that is level from its last point on."""
+    return Curve(seed, np.append(frames, end), np.append(values, values[-1]), np.append(settled, settled[-1]))
+
+
+def _settled(run: Run, metric: str) -> Bool[np.ndarray, " rows"]:
+    """The rows whose mean is over as many episodes as it is said to be.
+
+    Before, it is that of a few lucky ones: until a lane has been through a longest episode, only those end
+    that solve the task. A row of a control task is an evaluation, whole from the first on.
+    """
+    episodes = run.columns.get("episodes")
+    if episodes is None or metric not in MEASURES or is_control(run.card["task"]):
+        return np.ones(len(run.columns["frames"]), bool)
+    # Not a number, in runs that do not tell, is not below anything.
+    return ~(episodes < KEPT)
 
 
 def _begins_at_nothing(run: Run) -> bool:

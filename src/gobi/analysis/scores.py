@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,6 +17,7 @@ from gobi.analysis.statistics import Interval
 from gobi.envs.dmc import is_control
 
 Seeds = Float64[np.ndarray, " seeds"]
+Fates = Bool[np.ndarray, " times"]
 
 POINTS = 101
 """Points at which curves are drawn; the statistics use the rows of the runs themselves."""
@@ -28,7 +30,7 @@ class Row:
     task, method:  which; the task may be "all tasks".
     other:         the method that it is compared with; empty otherwise.
     statistic:     see `meanings.STATISTICS`.
-    value:         inf for a time that never came.
+    value:         inf for a time that never came, or with `at_least` did not by `frames`.
     low, high:     its 95 % interval; None where there is none.
     seeds:         how many it comes from; of both methods together in a comparison.
     frames:        over how many, or after how many; None where tasks differ in them.
@@ -84,20 +86,23 @@ class Task:
 class Scored:
     """A group with the scores of its seeds.
 
-    end:     the frames that all of its seeds have, or fewer if it was asked for fewer.
-    final:   of each seed, at the end.
-    area:    of each seed, over the task's common frames.
-    times:   when each seed reached the threshold, or the end; `solved` says which. May be empty.
-    stayed:  whether each seed is there at the end too: a noisy mean may touch the threshold and fall again.
-    curves:  of each seed, up to the end.
+    limit:    the frames that it was asked for; inf if it was not.
+    end:      the frames that all of its seeds have, or the limit.
+    final:    of each seed, at the end.
+    area:     of each seed, over the task's common frames.
+    watched:  how far each seed was watched: to its own last frame, or to the limit if that is earlier.
+    times:    when each seed reached the threshold, or until when it was watched in vain; `solved` says which.
+              May be empty.
+    stayed:   whether it is there where its watch ends, too: a noisy mean may touch the threshold and fall.
+    curves:   of each seed, up to the end.
     """
 
-    def __init__(self, group: Group, task: Task, seed: int, end: float | None = None):
-        self.group, self.task, self.seed = group, task, seed
-        self.end = group.end if end is None else end
+    def __init__(self, group: Group, task: Task, seed: int, limit: float = math.inf):
+        self.group, self.task, self.seed, self.limit = group, task, seed, limit
+        self.end = group.end if math.isinf(limit) else limit
         self.final, self.area = self.after(self.end), self.area_over(task.horizon)
-        self.times, self.solved = self._reached()
-        self.stayed = self.final[: len(self.times)] >= (task.threshold or 0.0)
+        self.watched = np.array([min(limit, one.end) for one in group.curves])
+        self.times, self.solved, self.stayed = self._reached()
         self.curves = self.curves_over(self.end)
 
     @functools.cached_property
@@ -107,11 +112,11 @@ class Scored:
 
     def until(self, end: float) -> Scored:
         """The same runs as if they had been stopped there."""
-        return self if end == self.end else Scored(self.group, self.task, self.seed, end)
+        return self if end == self.limit else Scored(self.group, self.task, self.seed, end)
 
     def to_the_last(self) -> Scored:
-        """The same runs, each seed to its own end: one that ends before the others shortens none of them."""
-        return self.until(max(float(curve.frames[-1]) for curve in self.group.curves))
+        """The same runs to the end of the longest seed; one that ends before stays where it was then."""
+        return self.until(max(one.end for one in self.group.curves))
 
     def after(self, frames: float | int) -> Seeds:
         """The metric of each seed after so many frames."""
@@ -134,11 +139,17 @@ class Scored:
         return Line(self.task.name, self.group.method, points, middle, *band, self.curves)
 
     def _row(
-        self, statistic: str, value: float, interval: Interval | None = None, at_least: bool = False
+        self,
+        statistic: str,
+        value: float,
+        interval: Interval | None = None,
+        frames: float | None = None,
+        at_least: bool = False,
     ) -> Row:
         low, high = interval or (None, None)
         label, seeds = self.group.method.label, len(self.final)
-        frames = self.task.horizon if statistic == "area" else self.end
+        if frames is None:
+            frames = self.task.horizon if statistic == "area" else self.end
         return Row(self.task.name, label, "", statistic, value, low, high, seeds, frames, at_least)
 
     def _means(self) -> list[Row]:
@@ -149,30 +160,40 @@ class Scored:
             for name, scores, kind in wanted
         ]
 
-    def _reached(self) -> tuple[Float64[np.ndarray, " times"], Bool[np.ndarray, " times"]]:
-        threshold, end = self.task.threshold, self.end
+    def _reached(self) -> tuple[Float64[np.ndarray, " times"], Fates, Fates]:
+        threshold = self.task.threshold
         if threshold is None:
-            return np.empty(0), np.empty(0, bool)
-        reached = [
-            statistics.first_reached(one.frames, one.values, threshold, end) for one in self.group.curves
-        ]
-        return np.array([time for time, _ in reached]), np.array([yes for _, yes in reached])
+            return np.empty(0), np.empty(0, bool), np.empty(0, bool)
+        times, solved = zip(*(one.reached(threshold, self.limit) for one in self.group.curves), strict=True)
+        # Beyond the last frame of a seed its curve is level.
+        return np.array(times), np.array(solved), np.array(solved) & (self.after(self.limit) >= threshold)
+
+    def _never(self) -> bool:
+        """Whether most seeds had all their frames in vain: the others may end as they will."""
+        ended = [bool(run.card.get("finished")) for run in self.group.runs for _ in run.seeds]
+        whole = np.array([one.end <= self.limit for one in self.group.curves])
+        return float((np.array(ended) & whole & ~self.solved).mean()) > 0.5
 
     def _times(self) -> list[Row]:
-        """How soon the threshold was reached; nothing without one."""
-        times, solved, end = self.times, self.solved, self.end
+        """How soon the threshold was reached, each seed watched to its own end; nothing without one."""
+        times, solved = self.times, self.solved
         if not len(times):
             return []
+        end = float(self.watched.max())
         survival = statistics.kaplan_meier(times, solved)
         share = float(solved.mean())
         mean, around = statistics.restricted_mean(times, solved, end, self.seed)
         # Of seeds that all failed the resamples know no other end: that is no certainty.
         known = bool(solved.any()) and len(times) > 1
+        within = survival.median_interval if known else None
+        undecided = math.isinf(survival.median) and not self._never()
+        # Up to the lower median of all times it is seen that more than half of the seeds were not there.
+        sure = float(np.sort(times)[(len(times) - 1) // 2])
         return [
-            self._row("solved", share, _wilson(share, len(times))),
-            self._row("solved_at_end", float(self.stayed.mean())),
-            self._row("frames_mean", mean, around if known else None, at_least=share < 1),
-            self._row("frames_median", survival.median, survival.median_interval if known else None),
+            self._row("solved", share, _wilson(share, len(times)), end),
+            self._row("solved_at_end", float(self.stayed.mean()), None, end),
+            self._row("frames_mean", mean, around if known else None, end, at_least=share < 1),
+            self._row("frames_median", survival.median, within, sure if undecided else end, undecided),
         ]
 
     def _success(self) -> list[Row]:

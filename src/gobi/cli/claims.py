@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from gobi.cli.ending import nothing_in
 from gobi.cli.terminal import note, say, show
 from gobi.errors import GobiError
 from gobi.reproduce import claims_page
@@ -32,6 +33,8 @@ def claims(
         markdown: a file to write the list to, such as docs/claims.md; it is replaced.
     """
     evidence = Evidence(gather(chosen(folders), note))
+    if folders and not evidence.runs:
+        note(nothing_in(folders))
     judged = claims_page.judge(evidence)
     show(claims_page.table(judged), ["claim", "verdict", "what the paper claims", "because"])
     say(f"\n{len(judged)} claims: {tally(judged)}; from {len(evidence.runs)} runs")
@@ -49,4 +52,6 @@ def chosen(folders: Sequence[Path]) -> list[Path]:
     for folder in folders:
         if not folder.exists():
             raise GobiError(f"there is no {folder}")
+        if not folder.is_dir():
+            raise GobiError(f"{folder} is a file: name the folder of a run, or one that has runs inside")
     return list(folders) or [folder for folder in USUAL if folder.is_dir()]

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 
 from gobi.analysis import comparison as comparisons
-from gobi.analysis import page
+from gobi.analysis import curves, page
 from gobi.analysis.cells import shown
 from gobi.analysis.comparison import Comparison, frames_of, millions
 from gobi.analysis.drawing import png
@@ -61,6 +61,8 @@ def compare(
     if threshold is not None and not math.isfinite(threshold):
         raise GobiError(f"--threshold must be a number, got {threshold}")
     folder = new_folder(out, "comparison")
+    for file in curves.just_begun(runs):
+        say(f"note: left out, it has no rows yet: {file.parent}")
     found = comparisons.compare(runs, metric, threshold, seed, peeks)
     _tell(found)
     _write(found, folder)

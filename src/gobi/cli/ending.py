@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gobi.cli.terminal import note, say, show
-from gobi.errors import MissingExtra
+from gobi.errors import GobiError, MissingExtra
 from gobi.reproduce import STUDIES, Study, ending, grid
 from gobi.reproduce.evidence import Compared, Evidence, gather
 from gobi.training.files import disk_errors, write_whole
@@ -27,7 +27,7 @@ def draw_maps(study: Study, runs: Mapping[str, Path], out: Path) -> None:
 
 
 def search(figure: str, found: Sequence[Compared], out: Path) -> list[Path]:
-    """Keeps and draws the tables of a search, and returns the best runs of each method."""
+    """Keeps and draws the tables of a search, and returns the best runs of each method that has some."""
     study = STUDIES[figure]
     scores = grid.scores(study, found)
     if not scores:
@@ -42,13 +42,16 @@ def search(figure: str, found: Sequence[Compared], out: Path) -> list[Path]:
         written.append(out / "grid.png")
     except MissingExtra as error:
         say(f"no picture of the grid: {error}")
-    best = grid.best(scores)
-    say("\nthe best of each method, by the mean return over all frames, on the seeds that chose it:")
-    show(
-        [[one.arm.folder, f"{one.mean:.3f}", one.reached] for one in best],
-        ["run", "mean return", "frames to threshold"],
-        ["mean return", "frames to threshold"],
-    )
+    best, alike = grid.best(scores), grid.alike(scores)
+    if best:
+        say("\nthe best of each method, by the mean return over all frames, on the seeds that chose it:")
+        show(
+            [[one.arm.folder, f"{one.mean:.3f}", one.reached] for one in best],
+            ["run", "mean return", "frames to threshold"],
+            ["mean return", "frames to threshold"],
+        )
+    for text in alike:
+        say(f"no best of {text}")
     say(f"written: {', '.join(map(str, written))}")
     return [folder for one in best for folder in one.folders]
 
@@ -56,9 +59,13 @@ def search(figure: str, found: Sequence[Compared], out: Path) -> list[Path]:
 def end(figure: str, folders: Sequence[Path], out: Path, kept: bool = False) -> None:
     """The table of a study and a sentence for each claim of the paper, from the runs in these folders.
 
-    kept:  the maps and the grid of the study are still to be made too.
+    kept:  the folders were named by the user; the maps and the grid of the study are still to be made too.
     """
     evidence = Evidence(gather(folders, note))
+    if kept and not evidence.runs:
+        raise GobiError(nothing_in(folders))
+    if kept and not evidence.begun(figure):
+        note(f"none of the {len(evidence.runs)} runs found is one of {figure}")
     found, compared = ending.conclude(figure, evidence, None if kept else out)
     if kept:
         draw_maps(STUDIES[figure], ending.mapped(evidence, compared), out)
@@ -78,6 +85,11 @@ def end(figure: str, folders: Sequence[Path], out: Path, kept: bool = False) -> 
     say(f"written: {', '.join(map(str, files))}")
 
 
+def nothing_in(folders: Sequence[Path]) -> str:
+    """What to say where folders that were named hold no run that can be judged."""
+    return f"no run in {', '.join(map(str, folders))}: a run is a folder with a card.json and a metrics.csv"
+
+
 def say_claims(figure: str) -> None:
     """A sentence for each claim of a figure that takes no runs."""
     for claim, verdict in ending.conclusions(figure, Evidence([])):
@@ -92,12 +104,18 @@ def states(place: Path) -> dict[str, tuple[str, str]]:
     for name, study in STUDIES.items():
         # Runs that another study has made count: they are not trained again for this one.
         seeds = everything.finished(name)
-        if not (place / name).is_dir():
+        # What was made there from runs that are kept elsewhere begins nothing.
+        if not (place / name).is_dir() or not (everything.begun(name) or _begun(place / name)):
             found[name] = "not begun", "-"
             continue
         judged = ending.conclusions(name, everything)
         found[name] = _state(study, seeds), ending.tally(judged) if judged else "no claim of the paper"
     return found
+
+
+def _begun(folder: Path) -> bool:
+    """Whether a run was begun there, if only just."""
+    return any(folder.rglob("recipe.json"))
 
 
 def _state(study: Study, seeds: Sequence[int]) -> str:

@@ -115,6 +115,9 @@ def train(packs: Sequence[Sequence[Run]], until: float | None = None) -> list[Ru
         except run.Stopped:
             say("stopped and saved: the same command goes on from there")
             raise
+        except KeyboardInterrupt:
+            say("stopped at once: the same command goes on from what was saved before, if anything was")
+            raise
         _tell(group, outcomes, time.perf_counter() - begun)
         if stopping.asked and number < len(packs):
             # Asked for in the last interval, after which there was nothing left to stop.

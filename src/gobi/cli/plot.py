@@ -46,6 +46,8 @@ def plot(
     curves.check_output(out)
     if out.exists() and not overwrite:
         raise GobiError(f"{out} is there already: give another name, or --overwrite")
+    for file in curves.just_begun(runs):
+        say(f"note: left out, it has no rows yet: {file.parent}")
     panels = usual_panels(runs) if panels is None else panels
     drawn = curves.plot(runs, out, panels=panels, band=band, count_pretraining=pretraining, title=title)
     for run in drawn:

@@ -81,7 +81,7 @@ def reproduce(
     if figure not in STUDIES:
         raise unknown("figure", figure, [*STUDIES, ILLUSTRATION])
     if kept:
-        if tasks or arms or rewards or frames or settings or seeds or minutes or plan:
+        if any((tasks, arms, rewards, frames, settings, seeds, seed, minutes, together, plan)):
             raise GobiError("--from takes the runs that it finds: it goes with --out only")
         ending.end(figure, chosen(kept), out / "kept", kept=True)
         return

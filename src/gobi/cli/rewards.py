@@ -23,6 +23,7 @@ def rewards() -> None:
         if entry.make is not None:
             options = ", ".join(f"{option}={value}" for option, value in registry.defaults(name).items())
             say(f"  {name}: {options}")
+    say("what each option means and may be: the reward's page in the documentation (docs/rewards/NAME.md)")
 
 
 def _row(name: str) -> list[str]:

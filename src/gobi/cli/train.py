@@ -229,6 +229,9 @@ def go(
     except run.Stopped:
         say(f"stopped and saved: gobi resume {folder.path} goes on from there")
         raise
+    except KeyboardInterrupt:
+        say(f"stopped at once: gobi resume {folder.path} goes on from what was saved before, if anything was")
+        raise
     _tell(folder, outcome)
 
 

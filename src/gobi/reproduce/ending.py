@@ -114,8 +114,8 @@ def draw_maps(study: Study, runs: Mapping[str, Path], out: Path, told: Callable[
             try:
                 stages = heatmap.stages(runs[arm.folder], at=study.maps[arm.folder])
             except GobiError as error:
-                # Such as curves that were kept without the policies.
-                told(f"note: no map of {arm.folder}: {error}")
+                why = error if _has_agents(runs[arm.folder]) else "its snapshots are not kept"
+                told(f"note: no map of {arm.folder}: {why}")
                 continue
             told(f"playing {arm.folder}")
             mine = [heatmap.maps(agent, LEVELS, EPISODES) for agent in stages]
@@ -142,6 +142,12 @@ def mapped(evidence: Evidence, found: Sequence[Compared]) -> dict[str, Path]:
             most = max(runs, key=lambda run: len(list(Folder(run.folder).snapshots.glob("*.safetensors"))))
             folders[f"{short(one.task.name)}/{arm_name(name)}"] = most.folder
     return folders
+
+
+def _has_agents(folder: Path) -> bool:
+    """Whether a run's policies lie beside its curves."""
+    kept = Folder(folder)
+    return any(kept.snapshots.glob("*")) or any(kept.checkpoints.glob("*"))
 
 
 def said(claim: Claim, verdict: Verdict) -> str:

@@ -163,14 +163,21 @@ class Evidence:
         """With how many different seeds the arms of a study came to their end, as it asks for them.
 
         Of arms with none there is no number. Networks that are compact, and nothing else, are as it asks for
-        without an accelerator.
+        without an accelerator. Runs with other snapshots than its maps take are not.
         """
-        numbers = [
-            max(len(_finished(settings.get(own, ()))) for own in ((), (COMPACT,)))
-            for (name, _, _), settings in self.known.items()
-            if name == study
-        ]
+        numbers = []
+        for arm in self.studies[study].arms:
+            settings = self._settings(f"{study}/{arm.name}", arm.task)
+            own = [
+                [run for run in settings.get(one, ()) if matching.kept_as_asked(run, arm)]
+                for one in ((), (COMPACT,))
+            ]
+            numbers.append(max(len(_finished(runs)) for runs in own))
         return [seeds for seeds in numbers if seeds]
+
+    def begun(self, study: str) -> bool:
+        """Whether there is a run of any of its arms, in whatever setting."""
+        return any(name == study for name, _, _ in self.known)
 
     def _scored(self, groups: Mapping[str, Group], setting: Setting) -> Compared:
         task = task_of(list(groups.values()), METRIC)

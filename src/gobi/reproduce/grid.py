@@ -19,7 +19,7 @@ from gobi.envs.minigrid.registry import bare
 from gobi.errors import require
 from gobi.reproduce.evidence import Compared, arm_name
 from gobi.reproduce.figures import png
-from gobi.reproduce.study import Arm, Study
+from gobi.reproduce.study import Arm, Study, short
 from gobi.training.files import disk_errors, write_whole
 
 SCORES = (
@@ -78,9 +78,17 @@ def scores(study: Study, found: Sequence[Compared]) -> list[Score]:
 
 
 def best(found: Sequence[Score]) -> list[Score]:
-    """The cell with the largest area, of each task and method."""
-    tables = dict.fromkeys(_table(score) for score in found)
-    return [max((one for one in found if _table(one) == table), key=lambda one: one.mean) for table in tables]
+    """The cell with the largest area, of each task and method; none where `alike` has something to say."""
+    return [max(cells, key=lambda one: one.mean) for cells in _tables(found).values() if not _alike(cells)]
+
+
+def alike(found: Sequence[Score]) -> list[str]:
+    """Why no cell is the best one, in words, of each task and method where none is."""
+    return [
+        f"{method} on {short(task)}: {_alike(cells)}"
+        for (task, method), cells in _tables(found).items()
+        if _alike(cells)
+    ]
 
 
 def to_csv(found: Sequence[Score], axes: Sequence[str]) -> str:
@@ -128,7 +136,9 @@ def draw(path: Path, found: Sequence[Score], axes: Sequence[str]) -> None:
     known = sorted({score.threshold for score in found if score.threshold})
     wanted = ", ".join(f"{one:.2f}" for one in known)
     below = f"; below it, the frames until the return was {wanted}" if wanted else ""
-    figure.suptitle(f"mean return over all frames{below}; framed, the best of each method", fontsize=10)
+    every = "" if len(chosen) == len(tables) else " that has one"
+    framed = f"; framed, the best of each method{every}" if chosen else "; no cell is the best"
+    figure.suptitle(f"mean return over all frames{below}{framed}", fontsize=10)
     figure.colorbar(shown, ax=places, label="mean return over all frames", shrink=0.8)
     with disk_errors(str(path)):
         write_whole(path, png(figure, dpi=150))
@@ -167,6 +177,24 @@ def _headings(members: Sequence[Score]) -> tuple[list[str], list[str]]:
 def _table(score: Score) -> tuple[str, str]:
     assert score.arm.cell is not None
     return score.arm.task, score.arm.cell.method
+
+
+def _tables(found: Sequence[Score]) -> dict[tuple[str, str], list[Score]]:
+    """The cells by task and method."""
+    return {
+        table: [one for one in found if _table(one) == table]
+        for table in dict.fromkeys(_table(score) for score in found)
+    }
+
+
+def _alike(cells: Sequence[Score]) -> str:
+    """Why none of a method's cells is the best; empty if one is."""
+    count = f"{len(cells)} cell{'s' * (len(cells) > 1)}"
+    if not any(one.area.any() for one in cells):
+        return f"no cell learned anything ({count} at 0)"
+    if len(cells) > 1 and len({one.mean for one in cells}) == 1:
+        return f"the cells cannot be told apart ({count} at {cells[0].mean:.3f})"
+    return ""
 
 
 def _score(arm: Arm, scored: Scored, horizon: float) -> Score:

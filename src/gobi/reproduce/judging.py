@@ -8,6 +8,7 @@ from typing import Any
 from gobi.analysis.runs import Run
 from gobi.reproduce import illustration, measured, returns, verdicts
 from gobi.reproduce.evidence import Compared, Evidence, NotRun, arm_name
+from gobi.reproduce.groups import listed
 from gobi.reproduce.measured import Visits
 from gobi.reproduce.study import short
 from gobi.reproduce.verdicts import MARGIN, TOO_FEW, Verdict, doubted, too_few
@@ -224,10 +225,10 @@ def goes_less(
     """
 
     def judge(evidence: Evidence) -> Verdict:
-        found = evidence.compared(task, arm[0], other[0])
+        found, mapped = _mapped(evidence, task, arm[0], other[0])
         shares, told = [], []
         for name, stages in (arm, other):
-            known = [_visits(evidence.of(task, name, found.setting), place, at) for at in stages]
+            known = [_visits(mapped.of(task, name, found.setting), place, at) for at in stages]
             if None in known:
                 near = ", ".join(f"{stage / 1e6:g}M" for stage in stages)
                 raise NotRun(
@@ -278,6 +279,23 @@ def missing(what: str) -> Judge:
         raise NotRun(what)
 
     return judge
+
+
+def _mapped(evidence: Evidence, task: str, *arms: str) -> tuple[Compared, Evidence]:
+    """The arms on a task by those of their runs that have maps, and these runs.
+
+    Where there are runs but no maps, that is what is told.
+    """
+    evidence.compared(task, *arms)
+    studies = {name: evidence.studies[name] for name in {arm.partition("/")[0] for arm in arms}}
+    mapped = Evidence((run for run in evidence.runs if measured.has_map(run)), studies)
+    lacking = [arm for arm in arms if (arm.partition("/")[0], task, arm_name(arm)) not in mapped.known]
+    if lacking:
+        names = listed(map(arm_name, lacking))
+        raise NotRun(
+            f"there are runs of {names} on {short(task)}, but no maps of them are kept (no heatmap.csv)"
+        )
+    return mapped.compared(task, *arms), mapped
 
 
 def _visits(runs: Sequence[Run], place: str, at: int) -> Visits | None:

@@ -65,9 +65,15 @@ def asked(arm: Arm, recipe: str) -> Asked:
     return found
 
 
+def kept_as_asked(run: Run, arm: Arm) -> bool:
+    """Whether a run has what an arm asks for that makes no other method of it, such as its snapshots."""
+    asked = {name: value for name, value in arm.changes.items() if name in NEVER_A_METHOD}
+    return all((run.settings or {}).get(name) == value for name, value in asked.items())
+
+
 def varied(study: Study) -> set[str]:
-    """The fields of a recipe that a study is about."""
-    names = {name for arm in study.arms for name in arm.changes}
+    """The fields of a recipe that a study is about: never how runs are measured, as by how many snapshots."""
+    names = {name for arm in study.arms for name in arm.changes}.difference(NEVER_A_METHOD)
     return {name for name in names if len({repr(arm.changes.get(name)) for arm in study.arms}) > 1}
 
 

@@ -192,6 +192,11 @@ class Visits:
     frames: float
 
 
+def has_map(run: Run) -> bool:
+    """Whether the table of where its agents went is there."""
+    return (run.folder / "heatmap.csv").is_file()
+
+
 def visits(run: Run, place: str, at: int) -> Visits | None:
     """Where the agent went after about so many frames, from the heatmap's table; None if it has none."""
     try:

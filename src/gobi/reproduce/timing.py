@@ -24,6 +24,25 @@ H200 = {
 docs/speed.md."""
 TWO_CORES = 3_300.0
 """Of all agents together, with GoBI and the compact network on two CPU cores: `gobi train` without a task."""
+EVERY_REWARD = {
+    "none": 184_713,
+    "rnd": 180_422,
+    "count": 179_683,
+    "icm": 178_422,
+    "ngu": 176_657,
+    "re3": 175_351,
+    "ride": 171_990,
+    "e3b": 167_490,
+    "noveld": 164_387,
+    "gobi": 150_497,
+    "ec": 101_975,
+}
+"""Steps per second with each reward on an H200, one agent, float32, all in one run: see docs/speed.md and
+results/training-speed/h200-every-reward.csv. Others, such as GoBI's parts, count as GoBI."""
+FULL_EC = 280.0
+"""Of EC with its comparator in full size and the compact network, on two busy CPU cores: one agent on
+MultiRoom-N7-S8, 16,000 frames. With the small comparator it had 3,600 there, about as many as GoBI, and
+without a bonus 11,000; the others were not measured, and all but full-size EC count as GoBI on a CPU."""
 CONTROL = {
     ("cpu", "state", "float32"): 46.0,
     ("cpu", "pixels", "float32"): 0.07,
@@ -42,12 +61,14 @@ FEWEST_ROWS = 5
 class Earlier:
     """How fast a run was.
 
-    reward, network, precision:  what it was trained with.
-    agents:                      how many there were side by side in its process.
-    steps_per_second:            of all of them together, compiling not included.
+    reward, options:     what it was trained with: the reward, and its options as the recipe has them;
+    network, precision:  and what else.
+    agents:              how many there were side by side in its process.
+    steps_per_second:    of all of them together, compiling not included.
     """
 
     reward: str
+    options: str
     network: str
     precision: str
     agents: int
@@ -62,11 +83,18 @@ def earlier(folder: Path) -> list[Earlier]:
             card = json.loads(file.read_bytes())
             if card["device"] == here and (pace := _pace(file.with_name("metrics.csv"))):
                 agents = len(card["seeds"]) + card.get("beside", 0)
-                found.append(Earlier(card["reward"], card["network"], card["precision"], agents, pace))
+                programs = card["network"], card["precision"]
+                found.append(Earlier(card["reward"], _options(file.parent), *programs, agents, pace))
         except (GobiError, ValueError, LookupError, TypeError):
             # Not a run that one can learn from.
             continue
     return found
+
+
+def _options(folder: Path) -> str:
+    """The options of a run's reward; none if its recipe does not tell them."""
+    file = folder / "recipe.json"
+    return str(json.loads(file.read_bytes()).get("reward_options", "")) if file.is_file() else ""
 
 
 def _pace(file: Path) -> float | None:
@@ -115,19 +143,34 @@ def _frames(pack: Sequence[Run]) -> int:
 
 
 def _speed(pack: Sequence[Run], known: Sequence[Earlier]) -> float | None:
-    agents = sum(len(plan.seeds) for _, plan in pack)
+    """Steps per second of a pack: of the earlier runs that are most like it, or of GoBI's, elsewhere.
+
+    What was measured with another reward counts as many times as this one is faster.
+    """
+    recipe, agents = pack[0][1].recipe, sum(len(plan.seeds) for _, plan in pack)
+    on_control = isinstance(recipe, ControlRecipe)
+    mine = 1.0 if on_control else _beside_gobi(recipe.reward, recipe.reward_options)
     alike = _alike(pack, known)
     if alike:
         apart = [abs(math.log(one.agents / agents)) for one in alike]
         nearest = [one for one, far in zip(alike, apart, strict=True) if far == min(apart)]
-        return float(np.median([one.steps_per_second for one in nearest]))
-    recipe = pack[0][1].recipe
+        theirs = [1.0 if on_control else _beside_gobi(one.reward, one.options) for one in nearest]
+        speeds = [mine * one.steps_per_second / its for one, its in zip(nearest, theirs, strict=True)]
+        return float(np.median(speeds))
     if isinstance(recipe, ControlRecipe):
         return CONTROL.get((jax.default_backend(), recipe.observations, recipe.precision))
     if jax.default_backend() == "cpu":
-        return TWO_CORES
+        return mine * TWO_CORES
     measured = H200[recipe.precision]
-    return float(np.interp(math.log(agents), [math.log(n) for n in measured], list(measured.values())))
+    gobi = np.interp(math.log(agents), [math.log(n) for n in measured], list(measured.values()))
+    return mine * float(gobi)
+
+
+def _beside_gobi(reward: str, options: str) -> float:
+    """How many times as fast as with GoBI a grid is trained with a reward on a device of this kind."""
+    if jax.default_backend() == "cpu":
+        return FULL_EC / TWO_CORES if reward == "ec" and "size=small" not in options else 1.0
+    return EVERY_REWARD.get(reward, EVERY_REWARD["gobi"]) / EVERY_REWARD["gobi"]
 
 
 def _alike(pack: Sequence[Run], known: Sequence[Earlier]) -> list[Earlier]:
