@@ -139,3 +139,7 @@ def test_without_an_accelerator_the_rewards_networks_are_small_too():
     small = compact(whole, reward="ride")
     assert (small.coefficient, small.decay, small.reward_options) == (0.1, 0.0, "network=small")
     assert compact(whole, reward="ride", reward_options="").reward_options == ""
+    assert compact(whole, reward="ec", reward_options="beta=1").reward_options == "size=small,beta=1"
+    given = "rate=0.1, network=ride"
+    assert compact(whole, reward="noveld", reward_options=given).reward_options == f"features=view,{given}"
+    assert compact(whole, reward="count", reward_options="shared=true").reward_options == "shared=true"

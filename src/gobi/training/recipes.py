@@ -135,13 +135,15 @@ def ours(task: str) -> Recipe:
 def compact(recipe: Recipe, **changes: Any) -> Recipe:
     """The same for a machine without an accelerator: a small policy and a small world model.
 
-    Small networks stand a higher learning rate, and shorter unrolls make more of every frame.
+    Small networks stand a higher learning rate, and shorter unrolls make more of every frame. Options of the
+    reward that make it small stay beside others that are given; "" takes them away.
     """
     reward = changes.get("reward", recipe.reward)
+    options = _beside(rewards.find(reward).small, changes.pop("reward_options", None))
     return recipe.changed(
         **{
             **_paying(recipe, reward),
-            "reward_options": rewards.find(reward).small,
+            "reward_options": options,
             "network": "compact",
             "model_size": "compact",
             "unroll": 20,
@@ -152,6 +154,15 @@ def compact(recipe: Recipe, **changes: Any) -> Recipe:
             **changes,
         }
     )
+
+
+def _beside(small: str, given: str | None) -> str:
+    """Options that make a reward small, and those given, which come first where they name the same."""
+    if not given:
+        return small if given is None else ""
+    named = {word.partition("=")[0].strip() for word in given.split(",")}
+    kept = [word for word in small.split(",") if word and word.partition("=")[0] not in named]
+    return ",".join([*kept, given])
 
 
 def quick(**changes: Any) -> Recipe:
