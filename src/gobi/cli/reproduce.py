@@ -72,7 +72,10 @@ def reproduce(
         _list(out or REPRODUCED)
         return
     usual, out = out is None, out or REPRODUCED / figure
+    narrowed = any((tasks, arms, rewards, frames, settings, seeds, seed, minutes, together))
     if figure == ILLUSTRATION:
+        if narrowed or kept:
+            raise GobiError(f"{ILLUSTRATION} trains nothing: it goes with --plan and --out only")
         if plan:
             say(f"nothing is trained: the plans are worked out exactly, and drawn into {out}")
         else:
@@ -81,7 +84,7 @@ def reproduce(
     if figure not in STUDIES:
         raise unknown("figure", figure, [*STUDIES, ILLUSTRATION])
     if kept:
-        if any((tasks, arms, rewards, frames, settings, seeds, seed, minutes, together, plan)):
+        if narrowed or plan:
             raise GobiError("--from takes the runs that it finds: it goes with --out only")
         ending.end(figure, chosen(kept), out / "kept", kept=True)
         return
