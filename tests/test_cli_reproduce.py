@@ -138,7 +138,8 @@ def test_the_illustration_is_drawn(gobi_command):
 @pytest.mark.parametrize("words", [["--tasks", "MultiRoom-N7-S8"], ["--seeds", "2"], ["--from", "."]])
 def test_what_is_about_training_does_not_go_with_the_illustration(gobi_command, words):
     code, _, err = gobi_command("reproduce", "illustration", *words)
-    assert (code, err) == (1, "gobi: error: illustration trains nothing: it goes with --plan and --out only\n")
+    assert code == 1
+    assert err == "gobi: error: illustration trains nothing: it goes with --plan and --out only\n"
 
 
 def test_the_plan_of_the_illustration_draws_nothing(gobi_command):
