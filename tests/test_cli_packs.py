@@ -53,7 +53,10 @@ def test_runs_of_one_program_are_trained_together_and_the_grid_is_kept(gobi_comm
     assert [(row["method"], row["lambda"]) for row in rows] == [
         ("none", "0.1"), ("none", "0.2"), ("count", "0.1"), ("count", "0.2"),
     ]  # fmt: skip
-    assert sorted(row["method"] for row in rows if row["best"] == "1") == ["count", "none"]
+    # In so few frames hardly anything is learned. Where nothing is, no cell is the best; see test_grid.py.
+    for method in ("none", "count"):
+        best = sum(row["best"] == "1" for row in rows if row["method"] == method)
+        assert best == (0 if f"no best of {method} on DoorKey-5x5: " in out else 1)
     assert Path("reproduced/tiny/grid.png").exists()
     code, out, _ = gobi_command("evaluate", str(PLACE / "count-0.2"), "--episodes", "2")
     assert code == 0
