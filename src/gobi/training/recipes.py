@@ -157,7 +157,7 @@ def compact(recipe: Recipe, **changes: Any) -> Recipe:
 
 
 def _beside(small: str, given: str | None) -> str:
-    """Options that make a reward small, and those given, which come first where they name the same."""
+    """Options that make a reward small, and those given, which hold where both name one."""
     if not given:
         return small if given is None else ""
     named = {word.partition("=")[0].strip() for word in given.split(",")}

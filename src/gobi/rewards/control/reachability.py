@@ -26,15 +26,15 @@ CREDITS, UNTRAINED = ("arrival", "departure"), ("imagine", "real")
 class Reachable(eqx.Module):
     """The state of `Reachability`.
 
-    memory:   the codes of this episode.
-    steps:    steps so far, which number the draws.
-    key:      where those come from.
-    belief:   what the world has made of the episode so far.
+    memory:     the codes of this episode.
+    steps:      steps so far, which number the draws.
+    key:        where those come from.
+    belief:     what the world has made of the episode so far.
     no_action:  zeros: what led to an episode's first frame.
-    world:    the world model.
-    present:  the world model as it was when the episode began, which is what imagines: a model that learned
-              within an episode would imagine known states anew.
-    hashing:  from frames to codes.
+    world:      the world model.
+    present:    the world model as it was when the episode began, which is what imagines: a model that learned
+                within an episode would imagine known states anew.
+    hashing:    from frames to codes.
     """
 
     memory: episodic.EpisodicSet
