@@ -23,7 +23,7 @@ COLUMNS = (
 )  # fmt: skip
 """What is logged; `return`, `success` and `length` are means over a seed's last 100 finished episodes."""
 
-TIMINGS = ("seconds", "steps_per_second")
+TIMINGS = ("seconds", "evaluation_seconds", "steps_per_second")
 """The only columns that may differ between two runs of the same recipe and seed."""
 
 WHOLE = ("seed", "frames")

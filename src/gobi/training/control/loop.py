@@ -206,13 +206,15 @@ class _Run:
         record, recipe = self.record, self.recipe
         told = self._told()
         self.seats = [self.program.afresh(one) for one in self.seats]
+        begun = time.perf_counter()
         played = self._evaluated()
+        evaluated = time.perf_counter() - begun
         row = _row(told, played, record)
         record.passed += time.perf_counter() - since
         steps = record.steps % recipe.steps_per_row or recipe.steps_per_row
         frames = steps * recipe.action_repeat
         speed = frames * len(self.seeds) / record.passed
-        record.log(row, frames)
+        record.log(row, frames, evaluated)
         self._draw()
         self.listener.row(record.frames, recipe.all_frames, row, speed)
 

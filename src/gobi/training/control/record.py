@@ -22,7 +22,7 @@ from gobi.training.trainer import NotFinite, Row
 COLUMNS = (
     "seed", "frames", "episodes", "return", "success", "length", "training_return", "bonus", "bonus_share",
     "policy_loss", "value_loss", "entropy", "temperature", "value", "coefficient", "updates", "dropped",
-    "seconds", "steps_per_second",
+    "seconds", "evaluation_seconds", "steps_per_second",
 )  # fmt: skip
 """What is logged; `return`, `success` and `length` are of the episodes of an evaluation."""
 
@@ -111,9 +111,11 @@ class ControlRecord(Record):
                     what = f"the {name.replace('_', ' ')} became {value} before frame {self.frames:,}"
                     raise self.kept(NotFinite(f"seed {seed}: {what}"))
 
-    def log(self, row: Row, frames: int) -> None:
-        """Adds a row, of so many frames."""
-        self.append(row, {name: row[name] for name in row if name in self.columns}, self.passed, frames)
+    def log(self, row: Row, frames: int, evaluated: float) -> None:
+        """Adds a row, of so many frames, whose evaluation took so many seconds."""
+        values = {name: row[name] for name in row if name in self.columns}
+        values["evaluation_seconds"] = np.asarray(evaluated)
+        self.append(row, values, self.passed, frames)
         self.passed = 0.0
         for diary in self.diaries:
             diary.returns.clear()
