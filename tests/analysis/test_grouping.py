@@ -41,3 +41,9 @@ def test_a_run_without_a_world_is_not_called_as_if_it_had_no_bonus(tmp_path):
     make_run(tmp_path / "a")
     make_run(tmp_path / "b", world="none", settings={"steps": 0})
     assert labels(tmp_path) == ["gobi copying", "gobi world=none"]
+
+
+def test_options_that_were_not_given_go_without_saying(tmp_path):
+    make_run(tmp_path / "a", settings={"reward_options": ""})
+    make_run(tmp_path / "b", settings={"reward_options": "bits=10"})
+    assert labels(tmp_path) == ["gobi", "gobi reward_options=bits=10"]

@@ -163,7 +163,8 @@ def _label(base: Base, settings: tuple[tuple[str, str], ...], known: Iterable[tu
         words.append(recipe)
     if len({other[2] for other in rivals if other[1] == recipe}) > 1:
         words.append("world=none" if world == "none" else world)
-    return " ".join([*words, *(f"{name}={value}" for name, value in settings)])
+    # Options that were not given go without saying.
+    return " ".join([*words, *(f"{name}={value}" for name, value in settings if value)])
 
 
 def _refuse_two_versions(runs: Sequence[Run]) -> None:
