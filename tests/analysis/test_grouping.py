@@ -44,6 +44,6 @@ def test_a_run_without_a_world_is_not_called_as_if_it_had_no_bonus(tmp_path):
 
 
 def test_options_that_were_not_given_go_without_saying(tmp_path):
-    make_run(tmp_path / "a", settings={"reward_options": ""})
-    make_run(tmp_path / "b", settings={"reward_options": "bits=10"})
-    assert labels(tmp_path) == ["gobi", "gobi reward_options=bits=10"]
+    make_run(tmp_path / "a", reward="ec", settings={"reward_options": ""})
+    make_run(tmp_path / "b", reward="ec", settings={"reward_options": "alike=drawn"})
+    assert labels(tmp_path) == ["ec", "ec reward_options=alike=drawn"]
