@@ -42,6 +42,7 @@ class Oracle:
         self.memory: set[tuple[bool, ...]] = set()
         self.belief, self.begun, self.learned, self.present = 1, False, 0, 0
         self.centre, self.real = np.zeros((64, 64, 3)), []
+        self.new_frame = False
 
     def code(self, image: np.ndarray) -> tuple[bool, ...]:
         image = np.asarray(image, np.float64)
@@ -50,6 +51,7 @@ class Oracle:
 
     def growth(self, frame: np.ndarray) -> int:
         size = len(self.memory)
+        self.new_frame = self.code(small(frame)) not in self.memory
         self.memory.add(self.code(small(frame)))
         if self.present or self.reward.untrained == "imagine":
             for which in range(3):
@@ -141,6 +143,24 @@ def test_a_step_is_paid_what_a_python_set_grows_by(options):
     assert min(paid) == 0
     assert max(paid) >= 3
     assert int(state.memory.dropped) == 0
+
+
+def test_of_the_last_step_it_tells_the_codes_and_whether_its_own_frame_was_new():
+    reward = Reachability(Table(), untrained="imagine")
+    state = begun(reward)
+    oracle = Oracle(reward, np.asarray(state.hashing.hash.projection))
+    step = jax.jit(functools.partial(moved, reward))
+    sampled = jax.jit(lambda state: reward.at_sampling(state, jax.random.key(0), jnp.zeros(1), None)[2])
+    told, wanted, first = [], [], True
+    for before, action, after, terminated, truncated in play()[:12]:
+        made = control_play.transition(before, action, after, 0, terminated, truncated)
+        state, _ = step(state, made, jnp.bool_(first))
+        logged = sampled(state)
+        told.append((float(logged["growth/made"]), bool(logged["growth/seen"])))
+        first = terminated or truncated
+        wanted.append((oracle.step(before, action, after, first), oracle.new_frame))
+    assert told == wanted
+    assert {new for _, new in wanted} == {False, True}
 
 
 def sequences() -> Sequences:

@@ -27,6 +27,7 @@ class Reachable(eqx.Module):
     """The state of `Reachability`.
 
     memory:     the codes of this episode.
+    latest:     of the last step: how many codes it added, and whether its own frame's was among them.
     steps:      steps so far, which number the draws.
     key:        where those come from.
     belief:     what the world has made of the episode so far.
@@ -38,6 +39,7 @@ class Reachable(eqx.Module):
     """
 
     memory: episodic.EpisodicSet
+    latest: Float32[Array, "*seeds 2"]
     steps: Int32[Array, "*seeds"]
     key: Key[Array, "*seeds"]
     belief: Any
@@ -86,7 +88,7 @@ class Reachability(ControlReward):
     @property
     def logs(self) -> tuple[str, ...]:
         """Its columns in metrics.csv."""
-        return ("growth", "load/episodic", "dropped/episodic")
+        return ("growth", "growth/made", "growth/seen", "load/episodic", "dropped/episodic")
 
     @property
     def lessons(self) -> Lessons:
@@ -106,6 +108,7 @@ class Reachability(ControlReward):
         world = self.world.init(own, spec)
         return Reachable(
             memory=episodic.empty(1, (spec.max_steps + 1) * (self.world.predictions + 1)),
+            latest=jnp.zeros(2),
             steps=jnp.int32(0),
             key=draws,
             belief=self.world.first_belief(),
@@ -139,14 +142,16 @@ class Reachability(ControlReward):
         where = (reached, frame) if self.credit == "arrival" else (state.belief, left)
         found, valid = self._within_reach(state.present, state.hashing, *where, imagining)
         memory, new = _entered(state.memory, found, valid, begins=False)
+        growth = jnp.sum(new).astype(jnp.float32)
         state = dataclasses.replace(
             state,
             memory=memory,
+            latest=jnp.stack([growth, new[0].astype(jnp.float32)]),
             steps=state.steps + 1,
             belief=reached,
             hashing=hashing.seen(state.hashing, self.world.shrink(frame[None])),
         )
-        return state, jnp.sum(new)[None].astype(jnp.float32)
+        return state, growth[None]
 
     def draws(self, state: Reachable) -> Key[Array, " 4"]:
         """To observe at an episode's beginning, and at a step; to imagine at either."""
@@ -159,6 +164,8 @@ class Reachability(ControlReward):
         del key, batch
         logged = {
             "growth": jnp.mean(stored),
+            "growth/made": state.latest[0],
+            "growth/seen": state.latest[1],
             "dropped/episodic": state.memory.dropped.astype(jnp.float32),
             "load/episodic": state.memory.load,
         }
