@@ -236,6 +236,12 @@ def test_advice_is_given_once(monkeypatch, caplog):
     ("sizes", "words", "number"),
     [
         ({"episodes": 100, "bonuses": 400.0, "rewarded": 50, "returns": 40.0}, "pays more", "0.0006"),
+        ({"episodes": 100, "bonuses": 400.0, "rewarded": 10, "returns": 8.0}, "does. Try the", "0.0006"),
+        (
+            {"episodes": 100, "bonuses": 400.0, "rewarded": 9, "returns": 7.2},
+            "while rewards are rare",
+            "0.0006",
+        ),
         ({"episodes": 100, "bonuses": 0.1, "rewarded": 50, "returns": 40.0}, "too little", "2"),
         ({"episodes": 100, "bonuses": 30.0, "rewarded": 50, "returns": 40.0}, "as it is", ""),
         (

@@ -14,6 +14,8 @@ MOST, LEAST = 1.0, 0.02
 """An episode's bonus beside the return of a rewarded one: above and below, it is too large or too small."""
 AIM = 0.3
 """Where the advice would put it."""
+RARE = 0.1
+"""While a smaller share of episodes is rewarded, a bonus may outweigh a return: it has yet to lead there."""
 SPENT = 0.02
 """A bonus that fell to this share of what it was at first is spent."""
 BOLDEST = 10.0
@@ -119,6 +121,11 @@ def _compared(bonus: float, sizes: Sizes, coefficient: float) -> str:
         f"({sizes.rewarded} of {sizes.episodes} were rewarded)"
     )
     better = _one(coefficient * AIM / ratio) if ratio else "a larger one"
+    if ratio > MOST and sizes.rewarded < RARE * sizes.episodes:
+        return (
+            f"{seen}: exploring pays more than the task does, as it may while rewards are rare. If it still "
+            f"does when they are not, try the coefficient {better} instead of {coefficient:.3g}, or a decay."
+        )
     if ratio > MOST:
         return (
             f"{seen}: exploring pays more than the task does. Try the coefficient {better} instead of "
