@@ -4,12 +4,12 @@
     python benchmarks/control.py --small
 
 First every part by itself, in milliseconds per agent step: `draw` is a step of the environment's process,
-with its frame; `act`, `update`, `see` and `collect` are the compiled calls of a step, `collect` with the
-bonus and what it imagines; `lessons` are the world model's, one in five steps. Then the shares of that sum:
-`rendering` is `draw`; `learner` is what acting, seeing, updating and storing take without any bonus; `bonus`
-is what `update` and `collect` take more with it; `world model` its lessons (what it filters and imagines is
-part of the bonus). Then the whole loop of `gobi train`, without evaluations: a step waits for its action and
-its frame, all the rest runs meanwhile, so that `whole` is less than the sum.
+with its frame; `act` (which takes the frame in), `update` and `collect` are the compiled calls of a step,
+`collect` with the bonus and what it imagines; `lessons` are the world model's, one in five steps. Then the
+shares of that sum: `rendering` is `draw`; `learner` is what acting, updating and storing take without any
+bonus; `bonus` is what `update` and `collect` take more with it; `world model` its lessons (what it filters
+and imagines is part of the bonus). Then the whole loop of `gobi train`, without evaluations: a step waits for
+its action and its frame, all the rest runs meanwhile, so that `whole` may be less than the sum.
 """
 
 from __future__ import annotations
@@ -114,12 +114,8 @@ def parts(recipe: ControlRecipe, repeats: int) -> dict[str, float]:
 
     found = {
         "draw": drawing,
-        "act": timed(
-            lambda n: program.act(program.acting(held[0].learner), held[0].view, held[0].key, held[0].steps),
-            repeats,
-        ),
+        "act": timed(keep(lambda it, n: program.go_on(it, packed(seen))[0]), repeats),
         "update": timed(keep(lambda it, n: program.update(it, n)), repeats),
-        "see": timed(keep(lambda it, n: program.see(it, packed(seen))), repeats),
         "collect": timed(keep(lambda it, n: program.collect(it, it.view, action, reached)), repeats),
     }
     if program.lessons is not None:
@@ -130,7 +126,7 @@ def parts(recipe: ControlRecipe, repeats: int) -> dict[str, float]:
 
 def shares(row: dict[str, Any], bare: dict[str, Any]) -> dict[str, float]:
     """Of the time of all parts of a step, one after the other; `bare` is the same without a bonus."""
-    calls = ("act", "update", "see", "collect")
+    calls = ("act", "update", "collect")
     learner = sum(min(row[name], bare[name]) for name in calls)
     found = {
         "rendering": row["draw"],

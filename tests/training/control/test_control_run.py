@@ -103,6 +103,44 @@ def test_a_run_stopped_and_resumed_is_the_same_as_one_that_never_stopped(tmp_pat
     assert run.finished(folder, plan)
 
 
+def test_a_run_resumed_does_first_what_it_was_about_to_do(tmp_path, plan, monkeypatch):
+    folder = run.Folder(tmp_path / "run")
+    with pytest.raises(Stopped):
+        trained(folder.path, plan, stopping=After(33))
+    _, facts = held(folder)
+    sent, plain = [], Here.send
+
+    def send(worker: Here, action: np.ndarray) -> None:
+        sent.append(np.asarray(action).tolist())
+        plain(worker, action)
+
+    def act(*_: Any) -> None:
+        raise AssertionError("chosen anew")
+
+    monkeypatch.setattr(Here, "send", send)
+    monkeypatch.setattr(seat.Program, "act", act)
+    with pytest.raises(Stopped):
+        trained(folder.path, plan, stopping=After(2))
+    assert sent[:2] == facts["actions"]
+    assert len(sent) == 4
+    assert sent[0] != sent[2]
+
+
+def test_to_go_on_is_to_see_and_then_to_act(plan, whole):
+    program = seat.program(plan.recipe, assembly.worker(plan.recipe, 0).spec)
+    nothing = np.zeros(5, np.float32)
+    one = program.begin(program.see_first(program.start(0), nothing), nothing)
+    reached = packed(Step(np.arange(5, dtype=np.float32), 1.0, False, False))
+    other, action = program.go_on(one, reached)
+    seen = program.see(one, reached)
+    np.testing.assert_array_equal(other.view, seen.view)
+    assert int(other.steps) == int(seen.steps) == 1
+    expected = program.act(program.acting(one.learner), seen.view, seen.key, seen.steps)
+    np.testing.assert_allclose(action, expected, rtol=1e-6)
+    # Not what it would have done before it saw that.
+    assert not np.allclose(action, program.act(program.acting(one.learner), one.view, one.key, seen.steps))
+
+
 def test_an_earlier_checkpoint_can_be_gone_on_from(tmp_path, plan, whole):
     folder = run.Folder(tmp_path / "run")
     for steps in (70, 20):

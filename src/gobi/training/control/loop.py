@@ -67,7 +67,7 @@ class _Run:
         self.workers: list[Worker] = []
         self.evaluator: Evaluator | None = None
         self.opened = False
-        self.actions: list[Any] = []
+        self.actions: list[Any] = list(record.actions)
         """What comes next, perhaps still being worked out; none before the first step."""
 
     def train(self) -> None:
@@ -135,16 +135,16 @@ class _Run:
         """One agent step of every seed."""
         program, record, step = self.program, self.record, self.record.steps
         learns = step >= self.recipe.random_steps and step % self.recipe.updates_every == 0
-        actions = self.actions or self._choose()
+        actions = self.actions or [self._choose(place) for place in range(len(self.seeds))]
         for place, worker in enumerate(self.workers):
             worker.send(self._finite(np.asarray(actions[place])))
             if learns:
                 self.seats[place] = program.update(self.seats[place], record.updates)
         views = [one.view for one in self.seats]
-        made = [self._receive(place) for place in range(len(self.workers))]
         record.steps += 1
         record.updates += learns
-        self.actions = self._choose()
+        self.actions = []
+        made = [self._receive(place) for place in range(len(self.workers))]
         for place, (reached, sent, _) in enumerate(made):
             self.seats[place] = program.collect(self.seats[place], views[place], actions[place], sent)
             self._note(place, reached)
@@ -157,14 +157,22 @@ class _Run:
     def _receive(self, place: int) -> tuple[Step, Parcel, np.ndarray | None]:
         """A step, what was sent of it to the device, and the next episode's first observation if it ended.
 
-        The agent sees where it is now.
+        The agent sees where it is now, and chooses what comes next.
         """
         reached = self.workers[place].receive()
         sent = parcel.packed(reached)
-        first = self.workers[place].reset() if reached.done else None
-        one = self.program.see(self.seats[place], sent)
-        self.seats[place] = one if first is None else self.program.see_first(one, first)
-        return reached, sent, first
+        if reached.done:
+            first = self.workers[place].reset()
+            self.seats[place] = self.program.see_first(self.program.see(self.seats[place], sent), first)
+            self.actions.append(self._choose(place))
+            return reached, sent, first
+        if self._at_random:
+            self.seats[place] = self.program.see(self.seats[place], sent)
+            self.actions.append(self._choose(place))
+        else:
+            self.seats[place], action = self.program.go_on(self.seats[place], sent)
+            self.actions.append(action)
+        return reached, sent, None
 
     def _note(self, place: int, reached: Step) -> None:
         """Writes a step into the diary."""
@@ -190,16 +198,18 @@ class _Run:
             self.seats = [self.program.teach(one, record.lessons) for one in self.seats]
             record.lessons += 1
 
-    def _choose(self) -> list[Any]:
-        """The next action of every seed, perhaps one that the device is still working out."""
-        step, size = self.record.steps, self.program.spec.action_size
-        if step >= self.recipe.random_steps:
-            return [
-                self.program.act(self.program.acting(one.learner), one.view, one.key, one.steps)
-                for one in self.seats
-            ]
-        draws = [np.random.default_rng([seed, step]) for seed in self.seeds]
-        return [draw.uniform(-1, 1, size).astype(np.float32) for draw in draws]
+    @property
+    def _at_random(self) -> bool:
+        """Whether the next action is still drawn blindly."""
+        return self.record.steps < self.recipe.random_steps
+
+    def _choose(self, place: int) -> Any:
+        """A seed's next action, perhaps one that the device is still working out."""
+        one, program = self.seats[place], self.program
+        if self._at_random:
+            draw = np.random.default_rng([self.seeds[place], self.record.steps])
+            return draw.uniform(-1, 1, program.spec.action_size).astype(np.float32)
+        return program.act(program.acting(one.learner), one.view, one.key, one.steps)
 
     def _end_row(self, since: float) -> None:
         """Evaluates, and writes a row."""
@@ -246,6 +256,7 @@ class _Run:
 
     def _save(self, finished: bool) -> None:
         self._told()
+        self.record.actions = [np.asarray(action) for action in self.actions]
         self.record.save(self.seats, [worker.save() for worker in self.workers], finished)
 
 

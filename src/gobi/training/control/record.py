@@ -56,6 +56,7 @@ class ControlRecord(Record):
     updates:  gradient steps so far.
     lessons:  of the world model.
     passed:   seconds since the last row.
+    actions:  what each seed does next; none before the first step.
     diaries:  one for each seed.
     """
 
@@ -70,6 +71,7 @@ class ControlRecord(Record):
         self.updates: int = facts.get("updates", 0)
         self.lessons: int = facts.get("lessons", 0)
         self.passed: float = facts.get("passed", 0.0)
+        self.actions = [np.asarray(action, np.float32) for action in facts.get("actions", [])]
         seeds = len(self.plan.seeds)
         self.diaries = [Diary(**told) for told in facts.get("diaries", [{}] * seeds)]
         self.pieces = [[Piece(**one) for one in mine] for mine in facts.get("replay", [[]] * seeds)]
@@ -130,6 +132,7 @@ class ControlRecord(Record):
             "updates": self.updates,
             "lessons": self.lessons,
             "passed": self.passed,
+            "actions": [action.tolist() for action in self.actions],
             "diaries": [dataclasses.asdict(diary) for diary in self.diaries],
             "replay": [[dataclasses.asdict(piece) for piece in mine] for mine in pieces],
         }

@@ -1,6 +1,6 @@
 """One seed on the device: what it has learned, what it has seen, and the compiled steps of its loop.
 
-An agent step takes four calls: `act`, `update`, `see` and `collect`. Only `act` is ever waited for. Every
+An agent step takes three calls: `update`, `go_on` and `collect`. Only an action is ever waited for. Every
 draw comes from the seed's key and the number of the step, so that nothing random has to be kept. Calls are
 made to cost their host little: few arrays go in and out, and few numbers cross to the device.
 """
@@ -79,6 +79,7 @@ class Program:
         self._looked = jax.jit(self._look, donate_argnums=1)
         self._updated = {full: Change(functools.partial(self._update, full)) for full in (True, False)}
         self._seen = jax.jit(self._see)
+        self._gone_on = jax.jit(self._go_on)
         self._first_seen = jax.jit(self._shown)
         self._collected = Change(self._collect)
         self._begun = Change(self._begin)
@@ -143,6 +144,12 @@ class Program:
         """A step led there; the agent can act upon it before the rest is done."""
         view, steps = self._seen(seat.view, seat.steps, reached)
         return dataclasses.replace(seat, view=view, steps=steps)
+
+    def go_on(self, seat: Seat, reached: Parcel) -> tuple[Seat, Float32[Array, " size"]]:
+        """`see`, then `act` upon it, in one call: everything waits for that."""
+        acting = self.acting(seat.learner)
+        view, steps, action = self._gone_on(acting, seat.view, seat.key, seat.steps, reached)
+        return dataclasses.replace(seat, view=view, steps=steps), action
 
     def see_first(self, seat: Seat, observation: np.ndarray) -> Seat:
         """An episode begins with this, which is then what the agent sees."""
@@ -254,6 +261,10 @@ class Program:
         observation = parcel.observation(reached, self.spec)
         stacked = view.ndim > observation.ndim
         return jnp.concatenate([view[1:], observation[None]]) if stacked else observation, steps + 1
+
+    def _go_on(self, acting: Held, view: Any, key: Any, steps: Any, reached: Parcel) -> tuple[Any, Any, Any]:
+        view, steps = self._see(view, steps, reached)
+        return view, steps, self._act(acting, view, key, steps)
 
     def _teach(self, state: list[Any], replay: Replay, key: Any, lesson: Any) -> tuple[Any, Told]:
         reward, told = state
