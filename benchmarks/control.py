@@ -114,7 +114,7 @@ def parts(recipe: ControlRecipe, repeats: int) -> dict[str, float]:
 
     found = {
         "draw": drawing,
-        "act": timed(keep(lambda it, n: program.go_on(it, packed(seen))[0]), repeats),
+        "act": timed(keep(lambda it, n: program.see_and_act(it, packed(seen))[0]), repeats),
         "update": timed(keep(lambda it, n: program.update(it, n)), repeats),
         "collect": timed(keep(lambda it, n: program.collect(it, it.view, action, reached)), repeats),
     }

@@ -14,7 +14,8 @@ from gobi.errors import GobiError
 KEY = "key:"
 """Marks the kind of a leaf that holds typed random keys; the name of their implementation follows."""
 
-OTHER = "holds something else than this version of gobi expects with this recipe"
+UNFIT = "holds something else than this version of gobi expects with this recipe"
+"""What is said of a source whose leaves are not those that are wanted."""
 
 
 def pack(tree: Any) -> tuple[bytes, dict[str, dict[str, Any]]]:
@@ -64,7 +65,7 @@ def unpack(packed: bytes, about: dict[str, dict[str, Any]], like: Any, source: s
         value = _of_kind(stored[name], about["kinds"].get(within + name))
         there, here = _described(value), _described(leaf)
         if there != here:
-            raise GobiError(f"{source} {OTHER}: the leaf {name} is {there} there and {here} here")
+            raise GobiError(f"{source} {UNFIT}: the leaf {name} is {there} there and {here} here")
         restored[name] = _placed_like(leaf, value)
     return jax.tree_util.tree_map_with_path(lambda path, leaf: restored.get(_name(path), leaf), like)
 
@@ -78,7 +79,7 @@ def _check_names(stored: dict[str, Any], wanted: dict[str, Any], source: str) ->
         if names:
             leaf = wanted.get(names[0], stored.get(names[0]))
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            raise GobiError(f"{source} {OTHER}: it {what} {names[0]}, {_described(leaf)}{more}")
+            raise GobiError(f"{source} {UNFIT}: it {what} {names[0]}, {_described(leaf)}{more}")
 
 
 def _of_kind(value: Any, kind: str | None) -> Any:

@@ -126,12 +126,12 @@ def test_a_run_resumed_does_first_what_it_was_about_to_do(tmp_path, plan, monkey
     assert sent[0] != sent[2]
 
 
-def test_to_go_on_is_to_see_and_then_to_act(plan, whole):
+def test_to_see_and_act_is_to_see_and_then_to_act(plan, whole):
     program = seat.program(plan.recipe, assembly.worker(plan.recipe, 0).spec)
     nothing = np.zeros(5, np.float32)
     one = program.begin(program.see_first(program.start(0), nothing), nothing)
     reached = packed(Step(np.arange(5, dtype=np.float32), 1.0, False, False))
-    other, action = program.go_on(one, reached)
+    other, action = program.see_and_act(one, reached)
     seen = program.see(one, reached)
     np.testing.assert_array_equal(other.view, seen.view)
     assert int(other.steps) == int(seen.steps) == 1
@@ -193,6 +193,8 @@ def test_rows_tell_what_was_played_and_what_was_paid(plan, whole):
     np.testing.assert_array_equal(columns["episodes"], [1, 1, 2, 2, 3, 3])
     np.testing.assert_array_equal(columns["updates"], [40, 40, 100, 100, 130, 130])
     np.testing.assert_array_equal(columns["length"], 1000)
+    took, evaluated = np.diff(columns["seconds"][::2], prepend=0), columns["evaluation_seconds"][::2]
+    assert ((evaluated > 0) & (evaluated < took)).all()
     # The coefficient of the last update: one for each agent step but the first 20.
     steps = columns["frames"] / 20 - 1
     paid = plan.recipe.coefficient * (1 - plan.recipe.decay) ** steps

@@ -161,18 +161,15 @@ class _Run:
         """
         reached = self.workers[place].receive()
         sent = parcel.packed(reached)
-        if reached.done:
-            first = self.workers[place].reset()
-            self.seats[place] = self.program.see_first(self.program.see(self.seats[place], sent), first)
-            self.actions.append(self._choose(place))
-            return reached, sent, first
-        if self._at_random:
-            self.seats[place] = self.program.see(self.seats[place], sent)
-            self.actions.append(self._choose(place))
+        first = self.workers[place].reset() if reached.done else None
+        if first is None and not self._at_random:
+            self.seats[place], action = self.program.see_and_act(self.seats[place], sent)
         else:
-            self.seats[place], action = self.program.go_on(self.seats[place], sent)
-            self.actions.append(action)
-        return reached, sent, None
+            one = self.program.see(self.seats[place], sent)
+            self.seats[place] = one if first is None else self.program.see_first(one, first)
+            action = self._choose(place)
+        self.actions.append(action)
+        return reached, sent, first
 
     def _note(self, place: int, reached: Step) -> None:
         """Writes a step into the diary."""

@@ -1,8 +1,8 @@
 """One seed on the device: what it has learned, what it has seen, and the compiled steps of its loop.
 
-An agent step takes three calls: `update`, `go_on` and `collect`. Only an action is ever waited for. Every
-draw comes from the seed's key and the number of the step, so that nothing random has to be kept. Calls are
-made to cost their host little: few arrays go in and out, and few numbers cross to the device.
+An agent step takes three calls: `update`, `see_and_act` and `collect`. Only an action is ever waited for.
+Every draw comes from the seed's key and the number of the step, so that nothing random has to be kept. Calls
+are made to cost their host little: few arrays go in and out, and few numbers cross to the device.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Program:
         self._looked = jax.jit(self._look, donate_argnums=1)
         self._updated = {full: Change(functools.partial(self._update, full)) for full in (True, False)}
         self._seen = jax.jit(self._see)
-        self._gone_on = jax.jit(self._go_on)
+        self._seen_and_acted = jax.jit(self._see_and_act)
         self._first_seen = jax.jit(self._shown)
         self._collected = Change(self._collect)
         self._begun = Change(self._begin)
@@ -145,10 +145,10 @@ class Program:
         view, steps = self._seen(seat.view, seat.steps, reached)
         return dataclasses.replace(seat, view=view, steps=steps)
 
-    def go_on(self, seat: Seat, reached: Parcel) -> tuple[Seat, Float32[Array, " size"]]:
+    def see_and_act(self, seat: Seat, reached: Parcel) -> tuple[Seat, Float32[Array, " size"]]:
         """`see`, then `act` upon it, in one call: everything waits for that."""
         acting = self.acting(seat.learner)
-        view, steps, action = self._gone_on(acting, seat.view, seat.key, seat.steps, reached)
+        view, steps, action = self._seen_and_acted(acting, seat.view, seat.key, seat.steps, reached)
         return dataclasses.replace(seat, view=view, steps=steps), action
 
     def see_first(self, seat: Seat, observation: np.ndarray) -> Seat:
@@ -262,7 +262,9 @@ class Program:
         stacked = view.ndim > observation.ndim
         return jnp.concatenate([view[1:], observation[None]]) if stacked else observation, steps + 1
 
-    def _go_on(self, acting: Held, view: Any, key: Any, steps: Any, reached: Parcel) -> tuple[Any, Any, Any]:
+    def _see_and_act(
+        self, acting: Held, view: Any, key: Any, steps: Any, reached: Parcel
+    ) -> tuple[Any, Any, Any]:
         view, steps = self._see(view, steps, reached)
         return view, steps, self._act(acting, view, key, steps)
 
