@@ -1,15 +1,15 @@
 """A run on a control task from start to end: all seeds side by side, each with an environment in a process.
 
-An agent step of all seeds: every agent's action is sent; as its environment simulates and draws, the device
-learns from what was before. When the step is received, the next action is worked out first, from what is seen
-now; the step's bonus, the replay and the world model's lessons follow it on the device, and so overlap with
-the next step's drawing. Nothing is waited for but actions and steps.
+An agent step of all seeds: every agent's action is sent; as its environment simulates and draws, the step
+before is settled (its bonus, the replay, the world model's lessons) and the device learns. When the step is
+received, the next action is worked out at once, from what is seen now, and sent before anything else is done:
+to hand work to the device takes its host as long as a drawing. Nothing is waited for but actions and steps.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,21 @@ from gobi.training.trainer import NotFinite, Row
 
 LISTEN_SECONDS = 1.0
 """Between two words on how far it is."""
+
+
+class _Made(NamedTuple):
+    """A step that was made.
+
+    view:    what the agent saw before it.
+    action:  what it did.
+    sent:    the step, on the device.
+    first:   the next episode's first observation, if this one ended.
+    """
+
+    view: Any
+    action: Any
+    sent: Parcel
+    first: np.ndarray | None
 
 
 def go(
@@ -69,6 +84,8 @@ class _Run:
         self.opened = False
         self.actions: list[Any] = list(record.actions)
         """What comes next, perhaps still being worked out; none before the first step."""
+        self.unsettled: list[_Made] = []
+        """The last step of each seed, as long as it is not settled."""
 
     def train(self) -> None:
         """From where the record stands to the end."""
@@ -136,40 +153,42 @@ class _Run:
         program, record, step = self.program, self.record, self.record.steps
         learns = step >= self.recipe.random_steps and step % self.recipe.updates_every == 0
         actions = self.actions or [self._choose(place) for place in range(len(self.seeds))]
-        for place, worker in enumerate(self.workers):
-            worker.send(self._finite(np.asarray(actions[place])))
-            if learns:
-                self.seats[place] = program.update(self.seats[place], record.updates)
-        views = [one.view for one in self.seats]
+        for worker, action in zip(self.workers, actions, strict=True):
+            worker.send(self._finite(np.asarray(action)))
+        self._settle()
+        if learns:
+            self.seats = [program.update(one, record.updates) for one in self.seats]
         record.steps += 1
         record.updates += learns
         self.actions = []
-        made = [self._receive(place) for place in range(len(self.workers))]
-        for place, (reached, sent, _) in enumerate(made):
-            self.seats[place] = program.collect(self.seats[place], views[place], actions[place], sent)
-            self._note(place, reached)
-        self._teach()
-        for place, (_, _, first) in enumerate(made):
-            if first is not None:
-                # After the lessons: what they taught holds for the next episode.
-                self.seats[place] = program.begin(self.seats[place], first)
+        self.unsettled = [self._receive(place, action) for place, action in enumerate(actions)]
 
-    def _receive(self, place: int) -> tuple[Step, Parcel, np.ndarray | None]:
-        """A step, what was sent of it to the device, and the next episode's first observation if it ended.
-
-        The agent sees where it is now, and chooses what comes next.
-        """
-        reached = self.workers[place].receive()
+    def _receive(self, place: int, action: Any) -> _Made:
+        """A step that this action led to. The agent sees where it is now, and chooses what comes next."""
+        view, reached = self.seats[place].view, self.workers[place].receive()
         sent = parcel.packed(reached)
         first = self.workers[place].reset() if reached.done else None
         if first is None and not self._at_random:
-            self.seats[place], action = self.program.see_and_act(self.seats[place], sent)
+            self.seats[place], follows = self.program.see_and_act(self.seats[place], sent)
         else:
             one = self.program.see(self.seats[place], sent)
             self.seats[place] = one if first is None else self.program.see_first(one, first)
-            action = self._choose(place)
-        self.actions.append(action)
-        return reached, sent, first
+            follows = self._choose(place)
+        self.actions.append(follows)
+        self._note(place, reached)
+        return _Made(view, action, sent, first)
+
+    def _settle(self) -> None:
+        """Collects the last step, gives the lessons due, and begins what comes after an episode's end."""
+        program, made, self.unsettled = self.program, self.unsettled, []
+        for place, one in enumerate(made):
+            self.seats[place] = program.collect(self.seats[place], one.view, one.action, one.sent)
+        if made:
+            self._teach()
+        for place, one in enumerate(made):
+            if one.first is not None:
+                # After the lessons: what they taught holds for the next episode.
+                self.seats[place] = program.begin(self.seats[place], one.first)
 
     def _note(self, place: int, reached: Step) -> None:
         """Writes a step into the diary."""
@@ -246,7 +265,8 @@ class _Run:
             self.listener.say(f"no pictures of the world model: {error}")
 
     def _told(self) -> list[dict[str, float]]:
-        """The metrics since the last row; refuses what is not a number."""
+        """The metrics since the last row, with the last step settled; refuses what is not a number."""
+        self._settle()
         told = [self.program.told(one) for one in self.seats]
         self.record.check(told)
         return told

@@ -77,6 +77,8 @@ class Program:
         self.model = episodic.world if isinstance(episodic, Reachability) else None
         self._acted = jax.jit(self._act)
         self._looked = jax.jit(self._look, donate_argnums=1)
+        # Bound once: an Equinox module binds its methods anew, and slowly, whenever one is asked for.
+        self._is_full = self.agent.is_full
         self._updated = {full: Change(functools.partial(self._update, full)) for full in (True, False)}
         self._seen = jax.jit(self._see)
         self._seen_and_acted = jax.jit(self._see_and_act)
@@ -162,7 +164,7 @@ class Program:
 
     def update(self, seat: Seat, update: int) -> Seat:
         """The gradient step of this number."""
-        learner, reward, told = self._updated[self.agent.is_full(update)](
+        learner, reward, told = self._updated[self._is_full(update)](
             [seat.learner, seat.reward, seat.told], seat.replay, seat.key, seat.steps, self.knobs
         )
         return dataclasses.replace(seat, learner=learner, reward=reward, told=told)
