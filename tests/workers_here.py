@@ -21,10 +21,11 @@ class Here(Worker):
         return self.control.spec
 
     def send(self, action: np.ndarray) -> None:
-        self.sent = self.control.step(action)
+        self.sent = action
 
     def receive(self) -> Step:
-        return self.sent
+        # Not in `send`, which another thread may call: what draws belongs to the thread that made it.
+        return self.control.step(self.sent)
 
     def close(self) -> None:
         self.control.close()

@@ -1,14 +1,16 @@
 """A run on a control task from start to end: all seeds side by side, each with an environment in a process.
 
-An agent step of all seeds: every agent's action is sent; as its environment simulates and draws, the step
-before is settled (its bonus, the replay, the world model's lessons) and the device learns. When the step is
-received, the next action is worked out at once, from what is seen now, and sent before anything else is done:
-to hand work to the device takes its host as long as a drawing. Nothing is waited for but actions and steps.
+An agent step of all seeds: a thread waits for every agent's action and sends it. Meanwhile, and while the
+environments simulate and draw, the device is handed its work: to settle the step before (its bonus, the
+replay, the world model's lessons), and to learn. When a step is received, the next action is worked out
+first, from what is seen now. To hand over work takes a host about as long as the work takes a fast device;
+this way neither waits for the other, and an environment for neither.
 """
 
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,6 +86,7 @@ class _Run:
         self.opened = False
         self.actions: list[Any] = list(record.actions)
         """What comes next, perhaps still being worked out; none before the first step."""
+        self.sender = ThreadPoolExecutor(1, "sender")
         self.unsettled: list[_Made] = []
         """The last step of each seed, as long as it is not settled."""
 
@@ -102,6 +105,7 @@ class _Run:
 
     def close(self) -> None:
         """Ends the processes and closes the files."""
+        self.sender.shutdown()
         for worker in self.workers:
             worker.close()
         if self.evaluator:
@@ -153,14 +157,19 @@ class _Run:
         program, record, step = self.program, self.record, self.record.steps
         learns = step >= self.recipe.random_steps and step % self.recipe.updates_every == 0
         actions = self.actions or [self._choose(place) for place in range(len(self.seeds))]
-        for worker, action in zip(self.workers, actions, strict=True):
-            worker.send(self._finite(np.asarray(action)))
+        sending = self.sender.submit(self._send, actions, record.frames)
         self._settle()
         if learns:
             self.seats = [program.update(one, record.updates) for one in self.seats]
         record.steps += 1
         record.updates += learns
         self.actions = []
+        try:
+            sending.result()
+        except NotFinite:
+            # Then some loss was no number before: that is what one should hear of.
+            self._told()
+            raise
         self.unsettled = [self._receive(place, action) for place, action in enumerate(actions)]
 
     def _receive(self, place: int, action: Any) -> _Made:
@@ -199,12 +208,12 @@ class _Run:
             diary.earned = 0.0
             diary.episodes += 1
 
-    def _finite(self, action: np.ndarray) -> np.ndarray:
-        """The action; where it is no number, some loss was none before: that is what one should hear of."""
-        if not np.isfinite(action).all():
-            self._told()
-            raise NotFinite(f"the action became {action} after {self.record.frames:,} frames")
-        return action
+    def _send(self, actions: list[Any], frames: int) -> None:
+        """Waits until the device has worked out what to do, and lets the environments do it."""
+        for worker, action in zip(self.workers, map(np.asarray, actions), strict=True):
+            if not np.isfinite(action).all():
+                raise NotFinite(f"the action became {action} after {frames:,} frames")
+            worker.send(action)
 
     def _teach(self) -> None:
         lessons, record = self.program.lessons, self.record
