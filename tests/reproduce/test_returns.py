@@ -158,6 +158,9 @@ def test_the_claim_on_four_tasks_is_told_briefly(tmp_path):
     assert verdict.because == "re3: ahead on hopper_hop, 3 tasks not run; icm: not run; rnd: not run"
     two(tmp_path, SOON, LATE, plateau=100.0)
     assert judged("control", tmp_path).because.startswith("re3: open on hopper_hop, 3 tasks not run")
+    for task in (WALKER, "dmc/pendulum_swingup"):
+        two(tmp_path / task, SOON, LATE, task=task)
+    assert ", 1 task not run; icm" in judged("control", tmp_path).because
 
 
 def test_searches_on_two_tasks_may_refute_a_claim_on_four_and_cannot_settle_it(tmp_path):

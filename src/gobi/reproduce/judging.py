@@ -180,7 +180,9 @@ def _against(other: str, by: dict[str, list[str]], words: dict[str, str], tasks:
         if names
     ]
     left = tasks - sum(map(len, by.values()))
-    return f"{arm_name(other)}: {', '.join([*parts, *[f'{left} tasks not run'] * bool(left)])}"
+    if left:
+        parts.append(f"{left} {'task' if left == 1 else 'tasks'} not run")
+    return f"{arm_name(other)}: {', '.join(parts)}"
 
 
 def saves_more(on: str, than: str, slow: str, fast: str) -> Judge:
