@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compiling import QUICKLY
 from jaxtyping import install_import_hook
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -39,11 +40,7 @@ from gobi.envs.dmc import rendering  # noqa: E402
 from gobi.envs.minigrid import State, cells, make, numbered_levels  # noqa: E402
 from gobi.errors import GobiError, require  # noqa: E402
 
-# Tests compile much and compute little. Heeded only before the first computation.
-QUICKLY = ["--xla_backend_optimization_level=0"]
-if jax.__version_info__ < (0, 12):
-    # Half the time of compiling. Later versions do not know it, and end at a flag that they do not know.
-    QUICKLY.append("--xla_cpu_use_fusion_emitters=false")
+# Heeded only before the first computation.
 os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *QUICKLY]).strip()
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     # One folder for all workers and the processes that tests start: what one has compiled, the others load.

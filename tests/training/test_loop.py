@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from compiling import AS_USERS_DO
 from jaxtyping import Array, Float32
 
 from gobi.agents.impala import learner
@@ -48,7 +49,12 @@ RECIPE = Recipe(
 
 
 compiled = functools.partial(
-    jax.jit, compiler_options={"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+    jax.jit,
+    compiler_options={
+        "xla_backend_optimization_level": 0,
+        "xla_llvm_disable_expensive_passes": True,
+        **AS_USERS_DO,
+    },
 )
 """Tests compile much and run it once or twice."""
 
