@@ -48,6 +48,9 @@ class CodeSettings:
     learning_rate: float = 1e-3
 
 
+DEFAULTS = CodeSettings()
+
+
 class AutoEncoder(eqx.Module):
     """Frames through a bottleneck of numbers between 0 and 1."""
 
@@ -77,7 +80,7 @@ class LearnedCodes(eqx.Module):
     settings: CodeSettings = eqx.field(static=True)
 
     @classmethod
-    def init(cls, key: Key[Array, ""], settings: CodeSettings = CodeSettings()) -> LearnedCodes:  # noqa: B008
+    def init(cls, key: Key[Array, ""], settings: CodeSettings = DEFAULTS) -> LearnedCodes:
         """Codes of an auto-encoder that has learned nothing."""
         if settings.latent < 1 or settings.bits < 0:
             raise GobiError(

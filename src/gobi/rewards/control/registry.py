@@ -54,6 +54,8 @@ COEFFICIENTS: Mapping[str, float] = {"dmc/pendulum_swingup": 0.25}
 DECAYS: Mapping[str, float] = {"dmc/walker_run_sparse": 2.5e-5}
 """On the others."""
 
+LESSONS = Lessons()
+
 GIVEN = frozenset({"capacity", "schedule"})
 """Fields that follow from the rest of a recipe, and are no options."""
 
@@ -103,7 +105,7 @@ def build(
     lifelong_chosen: Mapping[str, Any] | None = None,
     world: Any = None,
     slots: int = 100_000,
-    lessons: Lessons = Lessons(),  # noqa: B008
+    lessons: Lessons = LESSONS,
 ) -> ControlReward:
     """A reward by name.
 

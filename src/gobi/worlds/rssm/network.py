@@ -28,6 +28,9 @@ class Sizes:
     hidden: int = 200
 
 
+DREAMER = Sizes()
+
+
 class Network(eqx.Module):
     """Encoder, state-space model, decoder. Dreamer's reward head is left out: GoBI imagines states alone."""
 
@@ -36,7 +39,7 @@ class Network(eqx.Module):
     decoder: Decoder
 
 
-def build(key: Key[Array, ""], action_size: int, sizes: Sizes = Sizes()) -> Network:  # noqa: B008
+def build(key: Key[Array, ""], action_size: int, sizes: Sizes = DREAMER) -> Network:
     """A new network for actions of this many numbers."""
     encoder_key, dynamics_key, decoder_key = jax.random.split(key, 3)
     return Network(
