@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import AS_USERS_DO
+from compiling import NEWER_EMITTERS
 from jaxtyping import Array, Float32
 
 from gobi.agents.impala import learner
@@ -53,7 +53,7 @@ compiled = functools.partial(
     compiler_options={
         "xla_backend_optimization_level": 0,
         "xla_llvm_disable_expensive_passes": True,
-        **AS_USERS_DO,
+        **NEWER_EMITTERS,
     },
 )
 """Tests compile much and run it once or twice."""

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from compiling import AS_USERS_DO
+from compiling import NEWER_EMITTERS
 
 from gobi.agents.rad import RAD, Learner, Replay, empty, slots_for
 from gobi.envs.dmc.environment import Control
@@ -26,7 +26,7 @@ def environment(seed: int) -> Control:
 
 
 # What is learned in so few updates depends on how they round.
-@functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2), compiler_options=AS_USERS_DO)
+@functools.partial(jax.jit, static_argnums=0, donate_argnums=(1, 2), compiler_options=NEWER_EMITTERS)
 def turn(rad: RAD, learner: Learner, replay: Replay, key, action, reward, terminated, observation):
     """Takes a step in, learns once, and says what to do next."""
     replay = replay.add(action, reward, terminated, jnp.float32(0), observation)

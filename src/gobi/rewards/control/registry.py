@@ -55,6 +55,7 @@ DECAYS: Mapping[str, float] = {"dmc/walker_run_sparse": 2.5e-5}
 """On the others."""
 
 LESSONS = Lessons()
+"""When a world model learns, unless a recipe says otherwise."""
 
 GIVEN = frozenset({"capacity", "schedule"})
 """Fields that follow from the rest of a recipe, and are no options."""
