@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 from collections.abc import Iterable
 from types import ModuleType
 
@@ -13,18 +14,23 @@ class GobiError(Exception):
 
 
 class MissingExtra(GobiError, ImportError):
-    """An optional package is not installed."""
+    """An optional package is not installed, or does not work here."""
 
 
 def require(module: str, extra: str) -> ModuleType:
     """Imports an optional module, or says in one line which extra brings it."""
+    package = module.partition(".")[0]
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        package = module.partition(".")[0]
-        raise MissingExtra(
-            f"this needs the package '{package}', which is not installed: pip install 'gobi[{extra}]'"
-        ) from error
+        install = f"pip install 'gobi[{extra}]'"
+        if importlib.util.find_spec(package) is None:
+            told = f"this needs the package '{package}', which is not installed: {install}"
+        else:
+            told = f"the package '{package}' is installed, but does not work here: {error}"
+            # Something that it needs itself.
+            told += f": {install}" if isinstance(error, ModuleNotFoundError) else ""
+        raise MissingExtra(told) from error
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> GobiError:

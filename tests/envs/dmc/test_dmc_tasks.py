@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from gobi.envs.dmc import TASKS, ControlTask, find, is_control
+from gobi.envs.dmc import TASKS, ControlTask, find, is_control, tasks
 from gobi.envs.dmc.tasks import short
-from gobi.errors import GobiError
+from gobi.errors import GobiError, MissingExtra
 
 FIVE = (
     "dmc/pendulum_swingup",
@@ -60,6 +60,15 @@ def test_without_dm_control_the_five_are_found_and_others_name_the_extra(monkeyp
     monkeypatch.setitem(sys.modules, "dm_control.suite", None)
     assert [find(name).id for name in FIVE] == list(FIVE)
     with pytest.raises(GobiError, match=r"pip install 'gobi\[dmc\]'"):
+        find("dmc/walker_run")
+
+
+def test_a_dm_control_that_does_not_work_says_why(monkeypatch):
+    def broken(module: str, extra: str) -> None:
+        raise MissingExtra(f"{module} of {extra}: no display here")
+
+    monkeypatch.setattr(tasks, "require", broken)
+    with pytest.raises(GobiError, match=r"walker_run' is none of .*: no display here"):
         find("dmc/walker_run")
 
 

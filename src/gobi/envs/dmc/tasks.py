@@ -115,7 +115,7 @@ def _suite(name: str) -> dict[str, tuple[str, str]]:
         suite = require("dm_control.suite", extra="dmc")
     except MissingExtra as missing:
         raise GobiError(
-            f"'{name}' is none of {', '.join(TASKS)}; dm_control's other tasks need pip install 'gobi[dmc]'"
+            f"'{name}' is none of {', '.join(TASKS)}; for dm_control's other tasks {missing}"
         ) from missing
     return {f"{domain}_{task}": (domain, task) for domain, task in suite.ALL_TASKS}
 
