@@ -147,14 +147,19 @@ def test_runs_and_the_episodes_played_after_them_depend_on_their_seeds_alone(tmp
         hosted.load(one.path, [7])
 
 
+class Heard(Listener):
+    """Keeps what it is told."""
+
+    def __init__(self):
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
 def test_advice_on_the_bonus_is_given_once_after_the_first_hundred_thousand_frames(tmp_path):
-    said: list[str] = []
-
-    class Heard(Listener):
-        def say(self, text: str) -> None:
-            said.append(text)
-
-    listener = Advising(Heard(), run.Folder(tmp_path))
+    heard = Heard()
+    listener = Advising(heard, run.Folder(tmp_path), 0.1)
     row = {
         "bonus": 2.0, "bonus_share": 0.5, "coefficient": 0.1, "length": 50.0, "return": 1.0, "success": 1.0,
         "episodes": 400.0,
@@ -162,17 +167,18 @@ def test_advice_on_the_bonus_is_given_once_after_the_first_hundred_thousand_fram
     arrays = {name: np.array([value, value]) for name, value in row.items()}
     for frames in (50_000, 99_000, 101_000, 150_000):
         listener.row(frames, 200_000, arrays, 1.0)
-        assert len(said) == (frames > 100_000)
-    assert "an episode's bonus is 10 and a rewarded episode earns 1 (100 of 100" in said[0]
-    assert said[0].startswith("advice: after 101,000 frames")
+        assert len(heard.said) == (frames > 100_000)
+    assert "an episode's bonus is 10 and a rewarded episode earns 1 (100 of 100" in heard.said[0]
+    assert heard.said[0].startswith("advice: after 101,000 frames")
+    assert heard.said[0].endswith("Try the coefficient 0.003 instead of 0.1, or a decay.")
 
-    silent = Advising(Heard(), run.Folder(tmp_path))
+    silent = Advising(heard, run.Folder(tmp_path), 0.1)
     silent.row(101_000, 200_000, {**arrays, "bonus_share": np.zeros(2)}, 1.0)
     (tmp_path / "checkpoints" / "000000120000").mkdir(parents=True)
     (tmp_path / "checkpoints" / "000000120000" / "manifest.json").touch()
-    resumed = Advising(Heard(), run.Folder(tmp_path))
+    resumed = Advising(heard, run.Folder(tmp_path), 0.1)
     resumed.row(130_000, 200_000, arrays, 1.0)
-    assert len(said) == 1
+    assert len(heard.said) == 1
 
 
 @pytest.mark.parametrize(
@@ -190,30 +196,29 @@ def test_advice_on_the_bonus_is_given_once_after_the_first_hundred_thousand_fram
     ],
 )
 def test_penalties_and_episodes_without_a_reward_are_not_taken_for_rewarded_ones(tmp_path, told, words):
-    said: list[str] = []
-
-    class Heard(Listener):
-        def say(self, text: str) -> None:
-            said.append(text)
-
+    heard = Heard()
     row = {"bonus": 0.01, "bonus_share": 0.1, "coefficient": 0.01, "length": 200.0, "episodes": 97.0, **told}
     arrays = {name: np.array([value]) for name, value in row.items()}
-    Advising(Heard(), run.Folder(tmp_path)).row(100_000, 200_000, arrays, 1.0)
-    assert words in said[0]
+    Advising(heard, run.Folder(tmp_path), 0.1).row(100_000, 200_000, arrays, 1.0)
+    assert words in heard.said[0]
+
+
+def test_advice_is_on_the_coefficient_that_was_set_and_not_on_what_its_decay_has_left(tmp_path):
+    heard = Heard()
+    row = {"bonus": 2.0, "bonus_share": 0.5, "coefficient": 0.1, "length": 50.0, "return": 1.0}
+    arrays = {name: np.array([value]) for name, value in {**row, "success": 1.0, "episodes": 400.0}.items()}
+    Advising(heard, run.Folder(tmp_path), 0.4).row(100_000, 200_000, arrays, 1.0)
+    assert "an episode's bonus is 10 and" in heard.said[0]
+    assert "Try the coefficient 0.01 instead of 0.4" in heard.said[0]
 
 
 def test_a_bonus_is_paid_once_for_all_frames_of_an_action(tmp_path):
-    said: list[str] = []
-
-    class Heard(Listener):
-        def say(self, text: str) -> None:
-            said.append(text)
-
+    heard = Heard()
     row = {"bonus": 0.01, "bonus_share": 0.1, "coefficient": 0.01, "return": 0.5, "episodes": 97.0}
     for repeat in (1, 4):
         arrays = {name: np.array([value]) for name, value in {**row, "length": 200.0 * repeat}.items()}
-        Advising(Heard(), run.Folder(tmp_path), repeat=repeat).row(100_000, 200_000, arrays, 1.0)
-    assert said[0] == said[1]
+        Advising(heard, run.Folder(tmp_path), 0.1, repeat=repeat).row(100_000, 200_000, arrays, 1.0)
+    assert heard.said[0] == heard.said[1]
 
 
 def test_a_diary_tells_gains_from_what_steps_cost():

@@ -16,10 +16,12 @@ AIM = 0.3
 """Where the advice would put it."""
 RARE = 0.1
 """While a smaller share of episodes is rewarded, a bonus may outweigh a return: it has yet to lead there."""
+COMMON = 0.5
+"""Where a larger share of episodes is rewarded, the task is found, and a small bonus is no fault."""
 SPENT = 0.02
 """A bonus that fell to this share of what it was at first is spent."""
 BOLDEST = 10.0
-"""Before the task has rewarded anything, no coefficient of more than so many times the present one."""
+"""Before the task has rewarded anything, no coefficient of more than so many times the one that was set."""
 FORGETFUL = ("gobi", "noveld", "ride", "ngu", "e3b")
 """Rewards that forget at an episode's end."""
 
@@ -86,7 +88,7 @@ class Sizes:
 def advice(sizes: Sizes, coefficient: float, frames: int, reward: str = "") -> str:
     """What the sizes say about the coefficient, in a few words.
 
-    coefficient:  as it is now, after its decay.
+    coefficient:  as it was set, before any decay: what is proposed is to be set in its place.
     reward:       the id of the one that pays the bonus, if it has one: it is not recommended instead.
     """
     began = f"after {frames:,} frames"
@@ -131,6 +133,8 @@ def _compared(bonus: float, sizes: Sizes, coefficient: float) -> str:
             f"{seen}: exploring pays more than the task does. Try the coefficient {better} instead of "
             f"{coefficient:.3g}, or a decay."
         )
+    if ratio < LEAST and sizes.rewarded > COMMON * sizes.episodes:
+        return f"{seen}: by now the task pays without a bonus. Leave the coefficient as it is."
     if ratio < LEAST:
         return (
             f"{seen}: too little to matter. Try the coefficient {better} instead of {coefficient:.3g}, or "

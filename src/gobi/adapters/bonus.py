@@ -132,7 +132,7 @@ class Bonus:
         """What the sizes of bonus and reward so far say about the coefficient."""
         asked = self.asked["reward"]
         name = asked if isinstance(asked, str) else ""
-        return advice.advice(self.ledger.sizes, self.present_coefficient(), self.frames, name)
+        return advice.advice(self.ledger.sizes, self.coefficient, self.frames, name)
 
     def stand(self, views: Seen) -> None:
         """Tells where the environments stand now, if it is not where the last step led."""

@@ -17,12 +17,15 @@ FRAMES = 100_000
 class Advising(Listener):
     """Hands on what a run tells, and adds a line of advice after its first 100,000 frames."""
 
-    def __init__(self, inner: Listener, folder: Folder, reward: str = "", repeat: int = 1):
+    def __init__(
+        self, inner: Listener, folder: Folder, coefficient: float, reward: str = "", repeat: int = 1
+    ):
         """A run that is taken up again after them has had its advice.
 
-        repeat:  frames that an action lasts: a bonus is paid once for all of them.
+        coefficient:  as it was set; rows tell what its decay has left of it.
+        repeat:       frames that an action lasts: a bonus is paid once for all of them.
         """
-        self.inner, self.reward, self.repeat = inner, reward, repeat
+        self.inner, self.coefficient, self.reward, self.repeat = inner, coefficient, reward, repeat
         self.begun = max((int(path.name) for path in checkpoints.available(folder.checkpoints)), default=0)
         self.at_first: float | None = None
 
@@ -41,8 +44,7 @@ class Advising(Listener):
             self.begun = frames
             if np.any(row.get("bonus_share", 0) > 0):
                 sizes = _sizes(row, self.at_first, self.repeat)
-                coefficient = _mean(row, "coefficient")
-                self.say(f"advice: {advice(sizes, coefficient, frames, self.reward)}")
+                self.say(f"advice: {advice(sizes, self.coefficient, frames, self.reward)}")
 
     def say(self, text: str) -> None:
         """Handed on."""

@@ -224,7 +224,7 @@ def go(
         say("from pixels without a GPU this is slow; --observations state learns in minutes")
     try:
         with bars() as shown:
-            listener = Advising(shown, folder, recipe.reward, recipe.frames_per_action)
+            listener = Advising(shown, folder, recipe.coefficient, recipe.reward, recipe.frames_per_action)
             outcome = run.go(folder, plan, listener, checkpoint, checkpoint_seconds)
     except run.Stopped:
         say(f"stopped and saved: gobi resume {folder.path} goes on from there")
