@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from gobi.agents.rad import slots_for
 from gobi.envs.dmc.tasks import TASKS
 from gobi.errors import GobiError
 from gobi.rewards.control import RE3, Lessons
@@ -118,6 +119,15 @@ def test_a_sequence_longer_than_an_episode_is_refused():
     # As many as an episode has frames; and without a world model nobody asks for any.
     assembly.reward(recipe.changed(world_length=21), spec)
     assembly.reward(recipe.changed(reward="re3"), spec)
+
+
+@pytest.mark.parametrize(
+    ("frames", "transitions"), [(500_000, 100_000), (200_000, 100_000), (100_000, 50_000), (10, 512)]
+)
+def test_a_replay_is_no_longer_than_its_run_and_holds_a_batch(frames, transitions):
+    spec = Spec("dmc/hopper_hop", (100, 100, 3), "uint8", 0, max_steps=500, action_size=4)
+    recipe = recipes.recipe("hopper_hop", frames=frames)
+    assert assembly.slots(recipe, spec) == slots_for(transitions, 500)
 
 
 def test_a_replay_that_may_hold_no_whole_sequence_is_refused():

@@ -50,8 +50,8 @@ def world(recipe: ControlRecipe) -> RSSM:
 
 
 def slots(recipe: ControlRecipe, spec: Spec) -> int:
-    """Slots of the replay."""
-    return slots_for(recipe.capacity, spec.max_steps)
+    """Slots of the replay: for no more transitions than the run makes, since RE3 looks through them all."""
+    return slots_for(min(recipe.capacity, max(recipe.agent_steps, recipe.batch)), spec.max_steps)
 
 
 def reward(recipe: ControlRecipe, spec: Spec) -> ControlReward:

@@ -69,7 +69,7 @@ class ControlRecipe(AnyRecipe):
         target_rate:         how far the target's critics go towards the critics with each step.
         random_steps:        agent steps with uniform actions, before the first update.
         updates_every:       agent steps to an update.
-        capacity:            transitions that the replay holds.
+        capacity:            transitions that the replay holds, if the run makes as many.
         precision:           of the encoder's matrix products; weights and optimiser stay float32.
 
     The run
