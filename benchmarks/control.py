@@ -10,6 +10,9 @@ shares of that sum: `rendering` is `draw`; `learner` is what acting, updating an
 bonus; `bonus` is what `update` and `collect` take more with it; `world model` its lessons (what it filters
 and imagines is part of the bonus). Then the whole loop of `gobi train`, without evaluations: a step waits for
 its action and its frame, all the rest runs meanwhile, so that `whole` may be less than the sum.
+
+`--still 1.4` takes an environment instead that draws nothing and answers after so many milliseconds. On a
+GPU that draws as well, the difference is what drawing and computing cost each other.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from gobi.envs.dmc import Step
+from gobi.envs.dmc import Step, Worker
 from gobi.training import run
 from gobi.training.control import assembly, loop, recipes, seat
 from gobi.training.control.parcel import packed
@@ -61,9 +64,13 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1.0, help="of the whole loop, for each reward")
     parser.add_argument("--repeats", type=int, default=100, help="calls of each part")
     parser.add_argument("--small", action="store_true", help="a small network and small frames")
+    parser.add_argument("--still", type=float, help="milliseconds of a step that draws nothing")
     parser.add_argument("--csv", type=Path)
     options = parser.parse_args()
     rows = []
+    if options.still is not None:
+        real = assembly.worker
+        assembly.worker = lambda recipe, seed: Still(real(recipe, seed), options.still / 1000)  # type: ignore
     for reward in options.rewards:
         recipe = recipes.recipe(
             options.task,
@@ -103,7 +110,16 @@ def parts(recipe: ControlRecipe, repeats: int) -> dict[str, float]:
         drawing = timed(lambda _: worker.step(action), repeats)
     finally:
         worker.close()
+    found = {name: timed(call, repeats) for name, call in calls(program, one, seen).items()}
+    if program.lessons is not None:
+        found["lessons"] = found.pop("teach") * program.lessons.steps / program.lessons.every
+    return {name: round(1000 * seconds, 3) for name, seconds in {"draw": drawing, **found}.items()}
+
+
+def calls(program: seat.Program, one: seat.Seat, seen: Step) -> dict[str, Callable[[int], Any]]:
+    """The compiled calls of a step, each by a number; all that any of them does is done to the same seat."""
     held, reached = [one], packed(seen)
+    action = np.zeros(program.spec.action_size, np.float32)
 
     def keep(change: Callable[[seat.Seat, int], seat.Seat]) -> Callable[[int], Any]:
         def call(number: int) -> Any:
@@ -113,15 +129,13 @@ def parts(recipe: ControlRecipe, repeats: int) -> dict[str, float]:
         return call
 
     found = {
-        "draw": drawing,
-        "act": timed(keep(lambda it, n: program.see_and_act(it, packed(seen))[0]), repeats),
-        "update": timed(keep(lambda it, n: program.update(it, n)), repeats),
-        "collect": timed(keep(lambda it, n: program.collect(it, it.view, action, reached)), repeats),
+        "act": keep(lambda it, n: program.see_and_act(it, packed(seen))[0]),
+        "update": keep(lambda it, n: program.update(it, n)),
+        "collect": keep(lambda it, n: program.collect(it, it.view, action, reached)),
     }
     if program.lessons is not None:
-        per_step = program.lessons.steps / program.lessons.every
-        found["lessons"] = per_step * timed(keep(lambda it, n: program.teach(it, n)), repeats)
-    return {name: round(1000 * seconds, 3) for name, seconds in found.items()}
+        found["teach"] = keep(lambda it, n: program.teach(it, n))
+    return found
 
 
 def shares(row: dict[str, Any], bare: dict[str, Any]) -> dict[str, float]:
@@ -159,6 +173,43 @@ def timed(call: Callable[[int], Any], repeats: int) -> float:
         result = call(number)
     jax.block_until_ready(result)
     return (time.perf_counter() - begun) / repeats
+
+
+class Still:
+    """Stands for an environment's process: nothing moves, and a step takes a given time."""
+
+    def __init__(self, real: Worker, seconds: float):
+        self.spec, self.first, self.seconds, self.steps = real.spec, real.reset(), seconds, 0
+        real.close()
+
+    def reset(self) -> np.ndarray:
+        """The only frame."""
+        return self.first
+
+    def send(self, action: np.ndarray) -> None:
+        """The time begins."""
+        del action
+        self.steps += 1
+        self.until = time.perf_counter() + self.seconds
+
+    def receive(self) -> Step:
+        """The only frame, when the time has passed."""
+        # To sleep would take longer than that.
+        while time.perf_counter() < self.until:
+            pass
+        return Step(self.first, 0.0, False, self.steps % self.spec.max_steps == 0)
+
+    def step(self, action: np.ndarray) -> Step:
+        """Both."""
+        self.send(action)
+        return self.receive()
+
+    def save(self) -> dict[str, np.ndarray]:
+        """There is nothing to keep."""
+        return {}
+
+    def close(self) -> None:
+        """There is nothing to end."""
 
 
 class Clock(run.Listener):

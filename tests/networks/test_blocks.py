@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gobi.agents.rad import networks
-from gobi.agents.rad.networks import build_convolutions, encoder_in
+from gobi.agents.rad.networks import build_convolutions, build_projection, encoder_in
 from gobi.networks import blocks
 
 
@@ -48,16 +48,38 @@ def test_a_block_kernel_does_what_the_kernel_does(stride, side):
     np.testing.assert_allclose(blocks.to_pixels(found, side, *want.shape[1:3]), want, atol=1e-5)
 
 
-@pytest.mark.parametrize("size", [(15, 16), (17, 18), (19, 20)])
+def test_blocks_of_several_frames_hold_rows_of_one_after_the_other():
+    frames = jnp.arange(2 * 3 * 4 * 4 * 2).reshape(2, 3, 4, 4, 2)
+    found = blocks.stacks_to_blocks(frames, 2, 2, 2)
+    want = [frames[1, frame, row, 2:].ravel() for row in (0, 1) for frame in range(3)]
+    np.testing.assert_array_equal(found[1, 0, 1], np.concatenate(want))
+
+
+def test_a_matrix_reads_blocks_as_it_reads_pixels_and_nothing_beyond_them():
+    rng = np.random.default_rng(0)
+    weight, x = (jnp.float32(rng.normal(size=shape)) for shape in [(3 * 5 * 2, 4), (6, 3, 5, 2)])
+    inside = blocks.to_blocks(x, 2, 2, 3)
+    beyond = blocks.to_blocks(jnp.ones_like(x), 2, 2, 3) == 0
+    assert beyond.sum() == 6 * (4 * 6 - 3 * 5) * 2
+    inside = jnp.where(beyond, 1e3, inside)
+    found = inside.reshape(6, -1) @ blocks.rows_in_block_order(weight, (3, 5, 2), 2)
+    np.testing.assert_allclose(found, x.reshape(6, -1) @ weight, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [(15, 20), (20, 15), (17, 18), (17, 22)])
 def test_features_and_slopes_are_the_same_on_blocks(size):
     """In float32, where nothing hides a difference."""
-    layers = build_convolutions(jax.random.key(0), size, 3, 4)[0].layers
+    network, (height, width, _) = build_convolutions(jax.random.key(0), size, 6, 4)
+    layers = network.layers
     random = np.random.default_rng(1)
     layers = tuple(
         dataclasses.replace(layer, bias=jnp.float32(random.normal(0, 0.3, 4)), kernel=layer.kernel / 5)
         for layer in layers
     )
-    pixels = jnp.asarray(random.integers(0, 256, (3, *size, 3), np.uint8))
+    pixels = jnp.asarray(random.integers(0, 256, (3, 2, *size, 3), np.uint8))
+
+    def on_blocks(layers, x):
+        return blocks.to_pixels(networks._on_blocks(layers, x), networks.BLOCK, height, width)
 
     def total(way, x):
         def weighted(layers):
@@ -68,8 +90,8 @@ def test_features_and_slopes_are_the_same_on_blocks(size):
         return jax.value_and_grad(weighted, has_aux=True)(layers)
 
     with jax.default_matmul_precision("highest"):
-        (_, want), slopes = total(networks._on_pixels, jnp.float32(pixels))
-        (_, found), others = total(networks._on_blocks, pixels)
+        (_, want), slopes = total(networks._on_pixels, pixels)
+        (_, found), others = total(on_blocks, pixels)
     assert np.any(want)
     np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-3)
     for one, other in zip(jax.tree.leaves(slopes), jax.tree.leaves(others), strict=True):
@@ -77,8 +99,10 @@ def test_features_and_slopes_are_the_same_on_blocks(size):
 
 
 def test_bfloat16_is_near_float32():
-    network, _ = build_convolutions(jax.random.key(0), (20, 20), 9, 4)
-    pixels = jnp.asarray(np.random.default_rng(0).integers(0, 256, (3, 20, 20, 9), np.uint8))
-    want = np.asarray(network(pixels))
-    found = np.asarray(encoder_in(network, jnp.dtype("bfloat16"))(pixels), np.float32)
-    np.testing.assert_allclose(found, want, atol=0.03 * want.max())
+    network, shape = build_convolutions(jax.random.key(0), (17, 22), 9, 4)
+    pixels = jnp.asarray(np.random.default_rng(0).integers(0, 256, (8, 3, 17, 22, 3), np.uint8))
+    projection = build_projection(jax.random.key(1), shape, 5)
+    want = projection.linear(network(pixels))
+    network, projection = (encoder_in(part, jnp.dtype("bfloat16")) for part in (network, projection))
+    found = projection.linear(network(pixels))
+    np.testing.assert_allclose(found, want, atol=0.03 * float(jnp.max(jnp.abs(want))))

@@ -17,9 +17,20 @@ def to_blocks(
     x: Shaped[Array, "n h w c"], side: int, down: int, across: int
 ) -> Shaped[Array, "n {down} {across} inside"]:
     """So many blocks of pixels as pixels: a block's rows one after the other. Beyond the picture is zero."""
-    n, height, width, channels = x.shape
-    x = jnp.pad(x, [(0, 0), (0, side * down - height), (0, side * across - width), (0, 0)])
-    x = x.reshape(n, down, side, across, side, channels).swapaxes(2, 3)
+    return stacks_to_blocks(x[:, None], side, down, across)
+
+
+def stacks_to_blocks(
+    x: Shaped[Array, "n frames h w c"], side: int, down: int, across: int
+) -> Shaped[Array, "n {down} {across} inside"]:
+    """The same of several frames at once: in a block, each row of the first frame, of the second, ...
+
+    A row stays in one piece, which is why it is this order: single bytes are moved slowly.
+    """
+    n, frames, height, width, channels = x.shape
+    more = side * down - height, side * across - width
+    x = jnp.pad(x, [(0, 0), (0, 0), (0, more[0]), (0, more[1]), (0, 0)])
+    x = x.reshape(n, frames, down, side, across, side * channels).transpose(0, 2, 4, 3, 1, 5)
     return x.reshape(n, down, across, -1)
 
 
@@ -32,10 +43,25 @@ def to_pixels(
     return x.reshape(n, down * side, across * side, -1)[:, :height, :width]
 
 
+def rows_in_block_order(
+    weight: Float[Array, "inputs outputs"], shape: tuple[int, int, int], side: int
+) -> Float[Array, "inputs2 outputs"]:
+    """The rows of a matrix that reads a flat picture of this shape, in the order of the picture's blocks.
+
+    Whatever blocks hold beyond the picture is multiplied with zero.
+    """
+    height, width, _ = shape
+    rows = weight.reshape(1, height, width, -1)
+    return to_blocks(rows, side, -(-height // side), -(-width // side)).reshape(-1, weight.shape[-1])
+
+
 def block_kernel(
-    kernel: Float[Array, "k k c o"], stride: int, side: int
+    kernel: Float[Array, "k k c o"], stride: int, side: int, frames: int = 1
 ) -> Float[Array, "2 2 inside outside"]:
-    """What a kernel is on blocks of `side * stride` pixels, where it is to give blocks of `side`."""
+    """What a kernel is on blocks of `side * stride` pixels, where it is to give blocks of `side`.
+
+    frames:  how many of them are stacked in its channels; see `stacks_to_blocks`.
+    """
     size, _, channels, _ = kernel.shape
     taken = side * stride
     room = REACH * taken - size
@@ -47,5 +73,6 @@ def block_kernel(
     # One copy for each pixel of the block that comes out, in its place above the pixels that go in.
     corners = range(0, taken, stride)
     copies = jnp.concatenate([placed(above, left) for above in corners for left in corners], axis=-1)
-    copies = copies.reshape(REACH, taken, REACH, taken, channels, -1).swapaxes(1, 2)
+    copies = copies.reshape(REACH, taken, REACH, taken, frames, channels // frames, -1)
+    copies = copies.transpose(0, 2, 1, 4, 3, 5, 6)
     return copies.reshape(REACH, REACH, taken * taken * channels, -1)

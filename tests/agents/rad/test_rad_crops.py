@@ -17,7 +17,7 @@ def test_a_crop_is_the_slice_of_every_frame_of_its_stack():
     cut = jax.jit(crops.cropped, static_argnums=3)(frames, slots, corners, 5)
     for row, (slot, (down, right)) in enumerate(zip(slots, corners, strict=True)):
         stack = [frames[one, down : down + 5, right : right + 5] for one in slot]
-        np.testing.assert_array_equal(cut[row], np.concatenate(stack, axis=-1))
+        np.testing.assert_array_equal(cut[row], stack)
 
 
 def test_corners_are_independent_and_reach_every_place_there_is_room_for():
@@ -36,4 +36,4 @@ def test_without_room_the_crop_is_the_whole():
     frames = jnp.arange(2 * 4 * 4 * 1, dtype=jnp.uint8).reshape(2, 4, 4, 1)
     corners = crops.random_corners(jax.random.key(0), 1, (0, 0))
     cut = crops.cropped(frames, jnp.array([[1]], jnp.int32), corners, 4)
-    np.testing.assert_array_equal(cut, frames[1:])
+    np.testing.assert_array_equal(cut[0], frames[1:])

@@ -171,6 +171,14 @@ def test_every_transition_and_every_run_is_as_likely_as_any_other(slots):
     assert stats.chisquare(counts).pvalue > 1e-3
 
 
+@pytest.mark.parametrize("draw", [sample, sequences])
+def test_what_is_drawn_does_not_depend_on_room_that_is_not_used(draw):
+    replays = [lived(slots, PIXELS, [5, 7, 3])[0] for slots in (18, 40)]
+    drawn = [jax.tree.leaves(draw(replay, jax.random.key(0), 32, 3)) for replay in replays]
+    for one, other in zip(*drawn, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_an_episode_s_first_frame_stands_for_those_before_it():
     replay, lists = lived(20, PIXELS, [4, 3])
     drawn = sample(replay, jax.random.key(0), DRAWN, 3)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from gobi.worlds.rssm.dynamics import Belief, Gaussian
 from gobi.worlds.rssm.losses import kl, log_likelihood, model_loss
 from gobi.worlds.rssm.network import Sizes, build
+from gobi.worlds.rssm.recurrence import Belief, Gaussian
 
 SMALL = Sizes(depth=1, deterministic=6, stochastic=3, hidden=5)
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from gobi.worlds.rssm import pictures
-from gobi.worlds.rssm.dynamics import Belief, _scan, _taps, dynamics
+from gobi.worlds.rssm.dynamics import dynamics
 from gobi.worlds.rssm.network import Sizes, build, cast
+from gobi.worlds.rssm.recurrence import Belief, _scan, _taps, parts
 
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 key = jax.random.key(0)
@@ -120,7 +121,8 @@ def test_the_gradient_of_an_unroll_is_that_of_the_plain_scan(drawn):
 
     def plain(cell, actions, embeddings, noise):
         projected = cell.of_action(actions), cell.of_embedding(embeddings)
-        beliefs, posterior, _ = _scan(cell.cell, *projected, noise, cell.first((3,)), _taps(cell.cell, noise))
+        start = Belief(jnp.zeros((3, 5)), jnp.zeros((3, 4)))
+        beliefs, posterior, _ = _scan(cell.cell, *projected, noise, start, _taps(cell.cell, noise))
         return beliefs, posterior, cell.prior(beliefs.deterministic)
 
     def gradient(unroll, cell, *arrays):
@@ -135,6 +137,38 @@ def test_the_gradient_of_an_unroll_is_that_of_the_plain_scan(drawn):
     for one, other in zip(jax.tree.leaves(quick), jax.tree.leaves(slow), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
     assert all(np.any(leaf) for leaf in jax.tree.leaves(quick))
+
+
+def test_parts_and_their_gradients_are_those_of_a_split():
+    x = jnp.arange(12.0).reshape(2, 6)
+
+    def weighted(split, x):
+        made = split(x)
+        return sum(jnp.sum(jnp.sin(part) * (place + 1)) for place, part in enumerate(made)), made
+
+    for count in (2, 3):
+        ways = (lambda x: parts(x, count), lambda x: tuple(jnp.split(x, count, axis=-1)))  # noqa: B023
+        found, wanted = (jax.grad(weighted, argnums=1, has_aux=True)(way, x) for way in ways)
+        for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_sizes_that_are_filled_up_change_nothing_in_an_unroll(monkeypatch, drawn):
+    shapes = jax.eval_shape(lambda: dynamics(key, 2, embedding=7, deterministic=8, stochastic=3, hidden=8))
+    cell, rng, found = cast(drawn(shapes), "bfloat16"), np.random.default_rng(0), []
+    arrays = [jnp.asarray(rng.normal(size=(4, 5, width)), jnp.float32) for width in (2, 7, 3)]
+
+    def loss(cell, *arrays):
+        made = cell.unroll(*arrays)
+        return sum(jnp.sum(jnp.sin(part) * (n + 1)) for n, part in enumerate(jax.tree.leaves(made))), made
+
+    for aligned in (8, 1):
+        monkeypatch.setattr("gobi.worlds.rssm.recurrence.ALIGNED", aligned)
+        found.append(jax.tree.leaves(jax.jit(jax.grad(loss, argnums=(0, 1, 2), has_aux=True))(cell, *arrays)))
+    for one, other in zip(*found, strict=True):
+        one, other = np.float32(one), np.float32(other)
+        np.testing.assert_allclose(one, other, atol=0.02 * np.abs(other).max())
+        assert one.any()
 
 
 def test_casting_leaves_biases_alone(drawn):

@@ -106,12 +106,12 @@ class RAD(eqx.Module):
         if len(spec.observation_shape) == 3:
             channels = self.stack * spec.observation_shape[-1]
             size = (self.crop, self.crop)
-            convolutions, inputs = build_convolutions(convolution_key, size, channels, self.channels)
+            convolutions, shape = build_convolutions(convolution_key, size, channels, self.channels)
             features = self.features
         else:
-            convolutions, inputs, features = eqx.nn.Identity(), spec.observation_shape[0], 0
-        actor = build_actor(actor_key, inputs, features, hidden, spec.action_size, self.log_std_range)
-        critic = build_critic(critic_key, convolutions, inputs, features, hidden, spec.action_size)
+            convolutions, shape, features = eqx.nn.Identity(), spec.observation_shape, 0
+        actor = build_actor(actor_key, shape, features, hidden, spec.action_size, self.log_std_range)
+        critic = build_critic(critic_key, convolutions, shape, features, hidden, spec.action_size)
         log_temperature = jnp.log(jnp.float32(self.temperature))
         return Learner(
             actor=actor,

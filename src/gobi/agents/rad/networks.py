@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Key, Num, UInt8
 
 from gobi.networks import blocks
+from gobi.networks.convolving import convolved
 from gobi.networks.initial import orthogonal
 from gobi.networks.layers import RELU_GAIN, Linear, orthogonal_linear
 
@@ -41,7 +42,8 @@ def _relu_forward(x):
 
 
 def _relu_backward(y, gradient):
-    return (jnp.where(y > 0, gradient, 0),)
+    # Without the barrier XLA sees that y > 0 where x > 0, and keeps x after all.
+    return (jnp.where(jax.lax.optimization_barrier(y) > 0, gradient, 0),)
 
 
 relu.defvjp(_relu_forward, _relu_backward)
@@ -76,16 +78,21 @@ class Convolution(eqx.Module):
 
     def __call__(self, x: Float[Array, "n h w inputs"]) -> Float[Array, "n h2 w2 outputs"]:
         """Features of each neighbourhood, in the dtype of the kernel."""
-        return relu(add_bias(_convolved(x, self.kernel, self.stride), self.bias))
+        return relu(add_bias(convolved(x, self.kernel, self.stride), self.bias))
 
-    def on_blocks(self, x: Float[Array, "n h w inputs"]) -> Float[Array, "n h2 w2 outputs"]:
-        """The same for blocks of `BLOCK` times the stride; gives blocks of `BLOCK`."""
-        kernel = blocks.block_kernel(self.kernel, self.stride, BLOCK)
-        return relu(add_bias(_convolved(x, kernel), jnp.tile(self.bias, BLOCK * BLOCK)))
+    def on_blocks(self, x: Float[Array, "n h w inputs"], frames: int = 1) -> Float[Array, "n h2 w2 outputs"]:
+        """The same for blocks of `BLOCK` times the stride, of so many frames; gives blocks of `BLOCK`."""
+        kernel = blocks.block_kernel(self.kernel, self.stride, BLOCK, frames)
+        return relu(add_bias(convolved(x, kernel), jnp.tile(self.bias, BLOCK * BLOCK)))
 
     def left_of(self, length: int) -> int:
         """Rows, or columns, that come out of so many."""
         return (length - KERNEL) // self.stride + 1
+
+
+def in_blocks(dtype: jnp.dtype) -> bool:
+    """Whether convolutions in this dtype give blocks: who makes features and who reads them must agree."""
+    return dtype == jnp.bfloat16
 
 
 class Convolutions(eqx.Module):
@@ -93,48 +100,52 @@ class Convolutions(eqx.Module):
 
     layers: tuple[Convolution, ...]
 
-    def __call__(self, pixels: UInt8[Array, "n h w c"]) -> Float[Array, "n features"]:
-        """Features of each stack of frames, in the dtype of the weights.
+    def __call__(self, pixels: UInt8[Array, "n stack h w c"]) -> Float[Array, "n features"]:
+        """Features of each stack of frames, in the dtype of the weights; in bfloat16 they come in blocks.
 
         The first kernel is divided by 255, not the pixels: 0 to 255 are exact in bfloat16, 255ths are not.
         """
         first, *rest = self.layers
-        dtype = first.kernel.dtype
         layers = eqx.tree_at(lambda layer: layer.kernel, first, first.kernel / BRIGHTEST), *rest
-        x = _on_blocks(layers, pixels) if dtype == jnp.bfloat16 else _on_pixels(layers, pixels.astype(dtype))
+        x = (_on_blocks if in_blocks(first.kernel.dtype) else _on_pixels)(layers, pixels)
         return x.reshape(x.shape[0], -1)
 
 
-def _on_pixels(layers: Sequence[Convolution], x: Float[Array, "n h w c"]) -> Float[Array, "n h2 w2 outputs"]:
+def _on_pixels(
+    layers: Sequence[Convolution], x: UInt8[Array, "n stack h w c"]
+) -> Float[Array, "n h2 w2 outputs"]:
+    """The colours of all frames of a stack are the channels of one picture, the oldest frame's first."""
+    x = jnp.moveaxis(x, 1, 3).reshape(x.shape[0], *x.shape[2:4], -1).astype(layers[0].kernel.dtype)
     for layer in layers:
         x = layer(x)
     return x
 
 
-def _on_blocks(layers: Sequence[Convolution], x: UInt8[Array, "n h w c"]) -> Float[Array, "n h2 w2 outputs"]:
-    """What `_on_pixels` gives, but for rounding. Blocks reach beyond it, which is cut off at the end."""
-    first, (height, width) = layers[0], x.shape[1:3]
+def _on_blocks(
+    layers: Sequence[Convolution], x: UInt8[Array, "n stack h w c"]
+) -> Float[Array, "n down across inside"]:
+    """What `_on_pixels` gives, but for rounding, in blocks of `BLOCK`, which may reach beyond the picture."""
+    first, (stack, height, width) = layers[0], x.shape[1:4]
     down, across = (-(-first.left_of(length) // BLOCK) + 1 for length in (height, width))
     # Without the barrier pixels are cropped and put into blocks in one go, which takes several times as long.
-    x = blocks.to_blocks(jax.lax.optimization_barrier(x), BLOCK * first.stride, down, across)
-    x = x.astype(first.kernel.dtype)
-    for layer in layers:
+    x = blocks.stacks_to_blocks(jax.lax.optimization_barrier(x), BLOCK * first.stride, down, across)
+    x = first.on_blocks(x.astype(first.kernel.dtype), stack)
+    for layer in layers[1:]:
         x = layer.on_blocks(x)
-        height, width = layer.left_of(height), layer.left_of(width)
-    return blocks.to_pixels(x, BLOCK, height, width)
-
-
-def _convolved(x: Float[Array, "n h w c"], kernel: Float[Array, "k k c outputs"], stride: int = 1) -> Array:
-    dimensions = ("NHWC", "HWIO", "NHWC")
-    return jax.lax.conv_general_dilated(x, kernel, (stride, stride), "VALID", dimension_numbers=dimensions)
+    return x
 
 
 class Projection(eqx.Module):
-    """Features to few: a linear map, layer normalisation, tanh."""
+    """Features to few: a linear map, layer normalisation, tanh.
+
+    shape:  height, width and channels of the picture whose features it is given, pixel after pixel; or block
+            after block, see `in_blocks`.
+    """
 
     linear: Linear
     scale: Float32[Array, " features"]
     offset: Float32[Array, " features"]
+    shape: tuple[int, int, int] = eqx.field(static=True)
 
     def __call__(self, x: Float[Array, "n inputs"]) -> Float32[Array, "n features"]:
         """Features between -1 and 1."""
@@ -142,6 +153,11 @@ class Projection(eqx.Module):
         x = x - jnp.mean(x, axis=-1, keepdims=True)
         x = x * jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + NORM_EPSILON)
         return jnp.tanh(x * self.scale + self.offset)
+
+    def in_blocks(self) -> Projection:
+        """The same for features that come in blocks of `BLOCK`."""
+        weight = blocks.rows_in_block_order(self.linear.weight, self.shape, BLOCK)
+        return eqx.tree_at(lambda projection: projection.linear.weight, self, weight)
 
 
 class Trunk(eqx.Module):
@@ -196,37 +212,37 @@ class Critic(eqx.Module):
 
 def build_actor(
     key: Key[Array, ""],
-    inputs: int,
+    shape: tuple[int, ...],
     features: int,
     hidden: Sequence[int],
     actions: int,
     log_std_range: tuple[float, float],
 ) -> Actor:
-    """An actor for flat inputs; `features` 0: vectors that need no projection."""
+    """An actor for flat inputs of this shape; `features` 0: vectors that need no projection."""
     projection_key, trunk_key = jax.random.split(key)
-    trunk = build_trunk(trunk_key, (features or inputs, *hidden, 2 * actions))
-    return Actor(build_projection(projection_key, inputs, features), trunk, log_std_range)
+    trunk = build_trunk(trunk_key, (features or math.prod(shape), *hidden, 2 * actions))
+    return Actor(build_projection(projection_key, shape, features), trunk, log_std_range)
 
 
 def build_critic(
     key: Key[Array, ""],
     convolutions: Convolutions | eqx.nn.Identity,
-    inputs: int,
+    shape: tuple[int, ...],
     features: int,
     hidden: Sequence[int],
     actions: int,
 ) -> Critic:
-    """A critic on these convolutions, which give so many `inputs`; `features` 0 as for the actor."""
+    """A critic on these convolutions, which give this shape; `features` 0 as for the actor."""
     projection_key, head_key = jax.random.split(key)
-    sizes = ((features or inputs) + actions, *hidden, 1)
+    sizes = ((features or math.prod(shape)) + actions, *hidden, 1)
     heads = jax.vmap(lambda key: build_trunk(key, sizes))(jax.random.split(head_key))
-    return Critic(convolutions, build_projection(projection_key, inputs, features), heads)
+    return Critic(convolutions, build_projection(projection_key, shape, features), heads)
 
 
 def build_convolutions(
     key: Key[Array, ""], size: tuple[int, int], inputs: int, channels: int
-) -> tuple[Convolutions, int]:
-    """Orthogonal convolutions of pictures of this size, and how many features they give."""
+) -> tuple[Convolutions, tuple[int, int, int]]:
+    """Orthogonal convolutions of pictures of this size, and the shape of what they give."""
     layers, (height, width) = [], size
     for one, stride in zip(jax.random.split(key, len(STRIDES)), STRIDES, strict=True):
         kernel = orthogonal(one, KERNEL * KERNEL * inputs, channels, RELU_GAIN)
@@ -234,15 +250,18 @@ def build_convolutions(
         layers.append(Convolution(kernel, jnp.zeros(channels), stride))
         height, width = layers[-1].left_of(height), layers[-1].left_of(width)
         inputs = channels
-    return Convolutions(tuple(layers)), math.prod((height, width, channels))
+    return Convolutions(tuple(layers)), (height, width, channels)
 
 
-def build_projection(key: Key[Array, ""], inputs: int, features: int) -> Projection | eqx.nn.Identity:
+def build_projection(
+    key: Key[Array, ""], shape: tuple[int, ...], features: int
+) -> Projection | eqx.nn.Identity:
     """To so many features; 0: none is needed."""
     if not features:
         return eqx.nn.Identity()
-    linear = orthogonal_linear(key, inputs, features, gain=1.0)
-    return Projection(linear, jnp.ones(features), jnp.zeros(features))
+    height, width, channels = shape
+    linear = orthogonal_linear(key, math.prod(shape), features, gain=1.0)
+    return Projection(linear, jnp.ones(features), jnp.zeros(features), (height, width, channels))
 
 
 def build_trunk(key: Key[Array, ""], sizes: Sequence[int]) -> Trunk:
@@ -256,7 +275,8 @@ def encoder_in(part: Part, dtype: jnp.dtype) -> Part:
     """An actor, a critic or what acts, with convolutions and the projection's linear map in this dtype.
 
     Trunks, normalisation and the convolutions' biases stay in float32: they cost next to nothing, and values
-    are sums of small things.
+    are sums of small things. In bfloat16 convolutions give blocks: to put the projection's weights into that
+    order is far less work than to put the features of a whole batch back into the order of pixels.
     """
 
     def is_encoder(node: object) -> bool:
@@ -264,6 +284,7 @@ def encoder_in(part: Part, dtype: jnp.dtype) -> Part:
 
     def cast(node):
         if isinstance(node, Projection):
+            node = node.in_blocks() if in_blocks(dtype) else node
             return eqx.tree_at(lambda projection: projection.linear, node, _in(node.linear, dtype))
         if isinstance(node, Convolution):
             return eqx.tree_at(lambda layer: layer.kernel, node, _in(node.kernel, dtype))

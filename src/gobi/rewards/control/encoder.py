@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, Key, Shaped
 
 from gobi.errors import GobiError
+from gobi.networks.convolving import convolved
 from gobi.networks.layers import Linear, torch_linear
 from gobi.types import Spec
 
@@ -33,12 +34,7 @@ class Convolution(eqx.Module):
 
     def __call__(self, x: Float32[Array, "batch h w inputs"]) -> Float32[Array, "batch h2 w2 outputs"]:
         """The convolution of each picture."""
-        strides = (self.stride, self.stride)
-        layout = ("NHWC", "HWIO", "NHWC")
-        return (
-            jax.lax.conv_general_dilated(x, self.weight, strides, "VALID", dimension_numbers=layout)
-            + self.bias
-        )
+        return convolved(x, self.weight, self.stride) + self.bias
 
 
 class Encoder(eqx.Module):

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float32, Key, UInt8
 
 from gobi.errors import GobiError, require
-from gobi.worlds.rssm.dynamics import Belief
+from gobi.worlds.rssm.recurrence import Belief
 from gobi.worlds.rssm.world import RSSM, RSSMState
 
 ROWS = ("real", "reconstructed", "a step ahead", "imagined")

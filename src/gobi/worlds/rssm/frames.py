@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int32, UInt8
+from jaxtyping import Array, Float32, Int32, Num, UInt8
 
 from gobi.errors import GobiError, unknown
 
@@ -20,28 +21,42 @@ SCALINGS = ("raw", "half", "centred")
 def shrink(frames: UInt8[Array, "*batch h w 3"]) -> Float32[Array, "*batch 64 64 3"]:
     """Rendered frames down-sampled to 64x64, from 0 .. 255 to -0.5 .. 0.5.
 
-    The same as `jax.image.resize` with linear interpolation and antialiasing, as one product per axis.
+    The same as `jax.image.resize` with linear interpolation and antialiasing.
     """
-    rows, columns = (_interpolation(length) for length in frames.shape[-3:-1])
-    # The default precision of a GPU (TF32) would round the weights, and codes would depend on the device.
-    small = jnp.einsum(
-        "ih,...hwc,jw->...ijc",
-        rows,
-        frames.astype(jnp.float32),
-        columns,
-        precision=jax.lax.Precision.HIGHEST,
-    )
-    return small / 255 - 0.5
+    # Each way by itself, and once: a GPU would else do the whole of it for every pixel, wherever it is used.
+    rows = jax.lax.optimization_barrier(_resampled(frames, -3))
+    return jax.lax.optimization_barrier(_resampled(rows, -2) / 255 - 0.5)
+
+
+def _resampled(frames: Num[Array, "*shape"], axis: int) -> Float32[Array, "*shape2"]:
+    """Every line along an axis made of 64 pixels.
+
+    A sum of the few pixels that count for each. A product with a matrix would be mostly with zeros, and a
+    GPU would round in it: codes would depend on the device.
+    """
+    first, weights = _interpolation(frames.shape[axis])
+    shape = (-1, *[1] * (-axis - 1))
+    terms = [
+        jnp.take(frames, first + place, axis, mode="clip") * weight.reshape(shape)
+        for place, weight in enumerate(weights.T)
+    ]
+    return functools.reduce(jnp.add, terms)
 
 
 @functools.cache
-def _interpolation(length: int) -> Float32[np.ndarray, "64 length"]:
-    """How much of each pixel of a line goes into each of 64: triangles as wide as these are far apart."""
+def _interpolation(length: int) -> tuple[Int32[np.ndarray, "64"], Float32[np.ndarray, "64 some"]]:
+    """For each of 64 pixels the first of a line that counts for it, and how much that and the next ones do.
+
+    The weights are triangles as wide as the 64 are far apart.
+    """
     step = length / SIDE
+    width = max(step, 1.0)
     centres = (np.arange(SIDE) + 0.5) * step - 0.5
-    distance = np.abs(centres[:, None] - np.arange(length)) / max(step, 1.0)
+    some = min(math.ceil(2 * width), length)
+    first = np.clip(np.ceil(centres - width), 0, length - some).astype(np.int32)
+    distance = np.abs(centres[:, None] - (first[:, None] + np.arange(some))) / width
     weights = np.maximum(1 - distance, 0)
-    return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    return first, (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
 
 
 def scaled(

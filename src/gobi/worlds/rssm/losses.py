@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32
 
-from gobi.worlds.rssm.dynamics import Belief, Gaussian
 from gobi.worlds.rssm.network import Network
+from gobi.worlds.rssm.recurrence import Belief, Gaussian
 
 FREE_NATS = 3.0
 

@@ -12,11 +12,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Float32, Key
 
 from gobi.networks import blocks
+from gobi.networks.convolving import convolved
 from gobi.networks.layers import Linear, product
 
 DECODER_KERNELS = (5, 5, 6, 6)
 ALIGNED = 8
-"""In bfloat16, channels are filled up with zeros to a multiple of this: cuDNN does so itself, but slower."""
+"""In bfloat16, sizes are filled up with zeros to a multiple of this: cuDNN and XLA do so too, but slower."""
 
 
 def glorot(key: Key[Array, ""], shape: tuple[int, ...]) -> Float32[Array, "..."]:
@@ -76,15 +77,12 @@ def _convolved(
     x: Float[Array, "n h w inputs"], kernel: Float[Array, "k k inputs outputs"]
 ) -> Float32[Array, "n h2 w2 outputs"]:
     """A plain convolution, the product in the dtype of the kernel."""
-    layout, outputs = ("NHWC", "HWIO", "NHWC"), kernel.shape[-1]
+    outputs = kernel.shape[-1]
     if kernel.dtype == jnp.bfloat16:
         more = [-channels % ALIGNED for channels in kernel.shape[-2:]]
         kernel = jnp.pad(kernel, [(0, 0), (0, 0), (0, more[0]), (0, more[1])])
         x = jnp.pad(x, [(0, 0), (0, 0), (0, 0), (0, more[0])])
-    made = jax.lax.conv_general_dilated(
-        x.astype(kernel.dtype), kernel, (1, 1), "VALID", dimension_numbers=layout
-    )
-    return made[..., :outputs].astype(jnp.float32)
+    return convolved(x.astype(kernel.dtype), kernel)[..., :outputs].astype(jnp.float32)
 
 
 class Encoder(eqx.Module):

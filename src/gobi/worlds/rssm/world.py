@@ -13,10 +13,10 @@ from jaxtyping import Array, Float32, Int32, Key, PyTree, UInt8
 from gobi.errors import GobiError
 from gobi.types import Spec
 from gobi.worlds.rssm import network as networks
-from gobi.worlds.rssm.dynamics import Belief
 from gobi.worlds.rssm.frames import shrink
 from gobi.worlds.rssm.losses import FREE_NATS, model_loss
 from gobi.worlds.rssm.network import Network, Sizes
+from gobi.worlds.rssm.recurrence import Belief
 
 # What each option may be, for messages.
 CHOICES = {
