@@ -125,7 +125,8 @@ def test_a_second_comparison_gets_a_folder_of_its_own_and_is_the_same_byte_for_b
 
 def test_without_matplotlib_the_page_is_written_all_the_same(gobi_command, tmp_path, monkeypatch):
     make_run(tmp_path / "in")
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    for module in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, module, None)
     code, out, _ = gobi_command("compare", "in", "--out", "out")
     assert code == 0
     assert "no pictures beside the page: this needs the package 'matplotlib'" in out

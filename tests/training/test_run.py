@@ -27,9 +27,9 @@ TASK = "MiniGrid-DoorKey-5x5-v0"
 
 
 def tiny(**changes) -> Recipe:
-    """Some forty updates of a few milliseconds each, with a world model that is learned while training."""
+    """Two dozen updates, with a world model that is learned while training."""
     settings = {
-        "frames": 40 * 8 * 10,
+        "frames": 24 * 8 * 10,
         "num_envs": 8,
         "unroll": 10,
         "world_mode": "finetuned",
