@@ -46,7 +46,7 @@ def main() -> None:
         print("seed {}: {}, {}".format(seed, *distinct(its, frames)), flush=True)
     for bits in options.bits:
         keys = jax.random.split(jax.random.key(0), DRAWS)
-        counts = np.array([distinct(hashing.init(key, "simhash", bits, "half"), frames) for key in keys])
+        counts = np.array([distinct(hashing.of_frames(key, "simhash", bits, "half"), frames) for key in keys])
         low, middle, high = counts.min(axis=0), np.median(counts, axis=0), counts.max(axis=0)
         words = [f"{low[i]} to {high[i]}, median {middle[i]:.0f}" for i in range(2)]
         print(f"{bits} bits: {words[0]}; {words[1]}", flush=True)

@@ -29,6 +29,15 @@ def options(owner: str, text: str, names: Collection[str], hints: Mapping[str, A
     return chosen
 
 
+def beside(usual: str, given: str | None) -> str:
+    """Options that a recipe has, and those given, which hold where both name one; "" takes all away."""
+    if not given:
+        return usual if given is None else ""
+    named = {word.partition("=")[0].strip() for word in given.split(",")}
+    kept = [word for word in usual.split(",") if word and word.partition("=")[0] not in named]
+    return ",".join([*kept, given])
+
+
 def parsed(name: str, value: str, hint: Any) -> Any:
     """A word as a value of the hinted type: a choice, a truth, a number, a text; `none` where None may be."""
     if get_origin(hint) in (Union, UnionType):

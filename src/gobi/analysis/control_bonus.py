@@ -18,14 +18,15 @@ from gobi.rewards.control import ControlReward, Reachability, Replayed
 from gobi.training.control import seat
 from gobi.training.control.trained import ControlTrained
 from gobi.types import Transition
+from gobi.worlds.rssm import RSSM
 
 
 @dataclasses.dataclass(frozen=True)
 class Imagination:
     """What the world model makes of each state, and what of it was new to the episode's memory.
 
-    reconstructed:  its own picture of each state.
-    frames:         what it imagines one step ahead, after n random actions.
+    reconstructed:  its own picture of each state; None of a world that draws none, as of state vectors.
+    frames:         what it imagines one step ahead, after n random actions; None likewise.
     new:            which of those the memory had not held.
     own_new:        whether it had not held the state's own frame.
     more:           how many frames further ahead were imagined besides, and were new.
@@ -33,8 +34,8 @@ class Imagination:
     sizes:          m, the size of the memory after each state.
     """
 
-    reconstructed: UInt8[np.ndarray, "states 64 64 3"]
-    frames: UInt8[np.ndarray, "states n 64 64 3"]
+    reconstructed: UInt8[np.ndarray, "states 64 64 3"] | None
+    frames: UInt8[np.ndarray, "states n 64 64 3"] | None
     new: Bool[np.ndarray, "states n"]
     own_new: Bool[np.ndarray, " states"]
     more: Int[np.ndarray, " states"]
@@ -143,6 +144,8 @@ def _live(reward: ControlReward, state: Any, step: Transition) -> tuple[Any, Liv
     imagined = jax.vmap(lambda belief, key: world.imagine(own.present, belief, key))(counted, keys)
     present = world.present(own.present, counted, both[: len(keys)])
     codes = own.hashing(jnp.concatenate([present[:, None], imagined], axis=1))
+    if not isinstance(world, RSSM):
+        return after, Lived(stored[0], None, None, codes)
     reconstructed = _as_bytes(world.decode(own.present, beliefs))
     return after, Lived(stored[0], reconstructed, _as_bytes(imagined[:, : world.actions]), codes)
 
@@ -166,10 +169,10 @@ def by_states(reach: Reachability, steps: Any, counts: bool) -> Imagination:
     counted[:, 1:] = counts
     counted[-1] &= arrival
     new, sizes = remembered(codes, counted)
-    n = reach.world.actions
+    n, own = reach.world.actions, steps.reconstructed
     return Imagination(
-        reconstructed=np.concatenate([steps.reconstructed[:1, 0], steps.reconstructed[:, 1]]),
-        frames=by_state(steps.frames),
+        reconstructed=None if own is None else np.concatenate([own[:1, 0], own[:, 1]]),
+        frames=None if steps.frames is None else by_state(steps.frames),
         new=new[:, 1 : n + 1],
         own_new=new[:, 0],
         more=new[:, n + 1 :].sum(axis=1),

@@ -34,7 +34,7 @@ def _moment(played: Episode, told: Bonus, earned: float, number: int) -> panel.M
     step, its = number - 1, told.imagination
     pixels = len(played.spec.observation_shape) == 3
     imagined = None
-    if its is not None:
+    if its is not None and its.frames is not None and its.reconstructed is not None:
         imagined = panel.Imagined(
             reconstructed=its.reconstructed[number],
             frames=its.frames[number],

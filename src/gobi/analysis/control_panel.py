@@ -62,7 +62,7 @@ class Moment:
     bonus:     of the step; None at the start.
     factors:   what the bonus is the product of.
     seen:      the frame that the agent sees; None if it sees the state instead.
-    imagined:  None if the reward does not imagine.
+    imagined:  None if the reward imagines no pictures.
     """
 
     step: int

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+from gobi import settings
 from gobi.envs.minigrid import registry
 from gobi.errors import unknown
 from gobi.rewards import registry as rewards
@@ -139,7 +140,7 @@ def compact(recipe: Recipe, **changes: Any) -> Recipe:
     reward that make it small stay beside others that are given; "" takes them away.
     """
     reward = changes.get("reward", recipe.reward)
-    options = _beside(rewards.find(reward).small, changes.pop("reward_options", None))
+    options = settings.beside(rewards.find(reward).small, changes.pop("reward_options", None))
     return recipe.changed(
         **{
             **_paying(recipe, reward),
@@ -154,15 +155,6 @@ def compact(recipe: Recipe, **changes: Any) -> Recipe:
             **changes,
         }
     )
-
-
-def _beside(small: str, given: str | None) -> str:
-    """Options that make a reward small, and those given, which hold where both name one."""
-    if not given:
-        return small if given is None else ""
-    named = {word.partition("=")[0].strip() for word in given.split(",")}
-    kept = [word for word in small.split(",") if word and word.partition("=")[0] not in named]
-    return ",".join([*kept, given])
 
 
 def quick(**changes: Any) -> Recipe:

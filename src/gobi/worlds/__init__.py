@@ -1,4 +1,4 @@
-"""What could be seen next: the real simulator, the grid models, and a model of anything else."""
+"""What could be seen next: the real simulator, the grid models, and models of anything else."""
 
 from gobi.worlds.collecting import Transitions, collect, distinct
 from gobi.worlds.drawing import picture
@@ -11,6 +11,7 @@ from gobi.worlds.online import OnlineModel
 from gobi.worlds.pretraining import train
 from gobi.worlds.reporting import Report, report
 from gobi.worlds.simulator import Simulator
+from gobi.worlds.state_model import StateModel
 
 __all__ = [
     "GridModel",
@@ -20,6 +21,7 @@ __all__ = [
     "Report",
     "Settings",
     "Simulator",
+    "StateModel",
     "Transitions",
     "build",
     "collect",

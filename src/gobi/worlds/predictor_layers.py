@@ -1,4 +1,4 @@
-"""The layers of networks that predict observations, and what they know of how large changes are."""
+"""The layers of networks that predict observations, and what they know of how large those usually are."""
 
 from __future__ import annotations
 
@@ -68,8 +68,44 @@ class Change(eqx.Module):
     def noticing(self, squares: Float32[Array, "..."], count: Float32[Array, ""]) -> Change:
         """After a rollout with `count` changes of this mean square."""
         noticed = self.noticed + count
-        rate = jnp.where(count > 0, jnp.maximum(count / jnp.maximum(noticed, 1), LATELY), 0.0)
-        return Change(self.squares + rate * (squares - self.squares), noticed)
+        return Change(self.squares + _weight(count, noticed) * (squares - self.squares), noticed)
+
+
+class Standard(eqx.Module):
+    """Where each of some numbers usually lies.
+
+    mean:     of each.
+    squares:  mean square of their distance from it.
+    noticed:  how many were seen; before any, numbers stay as they are.
+    """
+
+    mean: Float32[Array, "*seeds size"]
+    squares: Float32[Array, "*seeds size"]
+    noticed: Float32[Array, "*seeds"]
+
+    def __call__(self, numbers: Float32[Array, "*batch size"]) -> Float32[Array, "*batch size"]:
+        """The same in units of their spread about their mean. What never changed stays near 0."""
+        return (numbers - self.mean) / jnp.sqrt(self.squares + LEAST)
+
+    def noticing(self, numbers: Float32[Array, "n size"]) -> Standard:
+        """After so many more; what came lately counts for more than what is long past."""
+        noticed = self.noticed + len(numbers)
+        weight = _weight(jnp.float32(len(numbers)), noticed)
+        apart = jnp.mean(numbers, axis=0) - self.mean
+        squares = (1 - weight) * self.squares + weight * jnp.var(numbers, axis=0)
+        return Standard(
+            self.mean + weight * apart, squares + weight * (1 - weight) * jnp.square(apart), noticed
+        )
+
+
+def unseen(size: int) -> Standard:
+    """Before anything was seen."""
+    return Standard(jnp.zeros(size), jnp.ones(size), jnp.float32(0))
+
+
+def _weight(count: Float32[Array, ""], all_of_them: Float32[Array, ""]) -> Float32[Array, ""]:
+    """Of so many new ones among all."""
+    return jnp.where(count > 0, jnp.maximum(count / jnp.maximum(all_of_them, 1), LATELY), 0.0)
 
 
 def unnoticed(shape: tuple[int, ...]) -> Change:

@@ -115,9 +115,6 @@ class Table(eqx.Module):
     def present(self, ws, beliefs, frames):
         return shrink(frames)
 
-    def shrink(self, frames):
-        return shrink(frames)
-
     def learn(self, ws, key, frames, actions):
         return TableState(ws.learned + 1), {"world/loss": jnp.float32(0)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import control_play
@@ -14,6 +15,7 @@ from control_play import IMAGES, PICTURES, VECTORS, Table
 from gobi.agents.rad.replay import Sequences
 from gobi.errors import GobiError
 from gobi.rewards.control import R1, Lessons, Reachability
+from gobi.worlds import StateModel
 from gobi.worlds.rssm import shrink
 
 STEPS = 160
@@ -178,6 +180,45 @@ def test_the_growth_of_the_first_state_is_paid_on_departure_only(credit, unpaid)
     assert float(paid[0]) == 4 or credit == "arrival"
 
 
+def test_from_state_vectors_a_step_is_paid_what_a_python_set_grows_by():
+    """Codes are worked out in double precision, by the side of each hyperplane on which a state lies."""
+    world = StateModel(4, 2, steps=2, actions=3, units=16, learning_rate=0.03)
+    reward = Reachability(world, bits=6)
+    state = jax.jit(reward.init, static_argnums=1)(jax.random.key(3), VECTORS)
+    rng = np.random.default_rng(0)
+    for lesson in range(5):
+        frames = jnp.asarray(rng.normal(3, 2, (8, 12, 4)), jnp.float32)
+        lived = Sequences(frames, jnp.ones((8, 12, 2)), jnp.zeros((8, 12)))
+        state, logged = jax.jit(reward.learn)(state, jax.random.key(lesson), lived)
+    assert {"world/loss", "world/error"} <= set(logged)
+
+    hashed = state.hashing.hash
+    directions, offset = np.float64(hashed.projection), np.float64(hashed.offset)
+    memory: set[tuple[bool, ...]] = set()
+
+    def growth(number: int, seen: np.ndarray, at_a_step: bool) -> int:
+        keys = reward.draws(dataclasses.replace(state, steps=jnp.int32(number)))
+        imagined = jax.jit(world.imagine)(state.world, jnp.asarray(seen), keys[3 if at_a_step else 2])
+        rows = np.concatenate([state.world.standard(jnp.asarray(seen))[None], imagined])
+        size = len(memory)
+        memory.update(tuple(row) for row in np.round(rows * 1024) / 1024 @ directions.T > -offset)
+        return len(memory) - size
+
+    at = np.float32(rng.normal(3, 2, 4))
+    lived = jax.jit(reward.begin)(state, at)
+    growth(0, at, at_a_step=False)
+    paid, wanted, step = [], [], jax.jit(reward.step)
+    for number in range(25):
+        to, action = np.float32(at + rng.normal(0, 0.7, 4)), np.float32(rng.uniform(-1, 1, 2))
+        lived, stored = step(lived, control_play.transition(at, action, to, number))
+        paid.append(int(stored[0]))
+        wanted.append(growth(number, to, at_a_step=True))
+        at = to
+    assert paid == wanted
+    assert min(paid) == 0
+    assert max(paid) >= 2
+
+
 def test_the_stored_growth_is_the_bonus_of_r1():
     reward = R1(Table())
     state = begun(reward)
@@ -198,8 +239,9 @@ def test_lessons_come_after_the_prefill_and_then_once_an_episode():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(GobiError, match="--observations pixels, or with one of the rewards none, re3"):
-        Reachability(Table()).init(jax.random.key(0), VECTORS)
+    for options, told in (({"codes": "learned"}, "codes=learned"), ({"scaling": "raw"}, "scaling=raw")):
+        with pytest.raises(GobiError, match=f"{told} is for pictures, and 'vectors' gives state vectors"):
+            Reachability(Table(), **options).init(jax.random.key(0), VECTORS)
     with pytest.raises(GobiError, match="one environment, not 2"):
         Reachability(Table()).init(jax.random.key(0), PICTURES, 2)
     with pytest.raises(GobiError, match="at least 1 bit"):

@@ -32,7 +32,10 @@ TINY = [
         (["train", "dmc/hopper_hop", "--set", "unroll=5"], "unroll is a setting of grids"),
         (["train", "DoorKey-5x5", "--observations", "state"], "observations is a setting of control tasks"),
         (["train", "--observations", "state"], "observations is a setting of control tasks"),
-        (["train", "dmc/hopper_hop", "--observations", "state", "--reward", "gobi"], "imagines pictures"),
+        (
+            ["train", "dmc/hopper_hop", "--observations", "state", "--set", "hashed=reconstructed"],
+            "hashed=reconstructed is for a world of pictures",
+        ),
         (
             ["train", "dmc/hopper_hop", "--set", "batch=512", "--set", "capacity=100"],
             "must hold a batch of 512",

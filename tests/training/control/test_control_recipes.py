@@ -9,11 +9,13 @@ import pytest
 from gobi.agents.rad import slots_for
 from gobi.envs.dmc.tasks import TASKS
 from gobi.errors import GobiError
-from gobi.rewards.control import RE3, Lessons
+from gobi.rewards.control import RE3, Lessons, Reachability, Replayed
 from gobi.training.control import assembly, recipes
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.recipe import Recipe, differences, from_json
 from gobi.types import Spec
+from gobi.worlds import StateModel
+from gobi.worlds.rssm import RSSM
 
 TABLE = {
     # Coefficient and decay of RE3's code, and the paper's k.
@@ -67,8 +69,45 @@ def test_from_the_state_a_run_is_made_for_a_laptop_and_takes_re3():
     # The coefficient stays that of the task.
     assert small.coefficient == 0.25
     assert recipes.recipe("pendulum_swingup", observations="state", reward="none", hidden=8).hidden == 8
-    with pytest.raises(GobiError, match="imagines pictures"):
-        recipes.recipe("pendulum_swingup", observations="state", reward="r1")
+
+
+def test_from_the_state_gobi_has_a_world_of_states_and_coarser_codes():
+    small = recipes.recipe("pendulum_swingup", observations="state", reward="gobi")
+    spec = Spec("dmc/pendulum_swingup", (3,), "float32", 0, max_steps=500, action_size=1)
+    world = assembly.world(small.changed(imagined_draws="normal", world_rate=0.5), spec)
+    assert isinstance(world, StateModel)
+    assert (world.size, world.action_size, world.steps, world.actions) == (3, 1, 3, 5)
+    assert (world.draws, world.learning_rate) == ("normal", 0.5)
+    made = assembly.reward(small, spec)
+    assert isinstance(made, Replayed)
+    assert isinstance(made.episodic, Reachability)
+    assert made.episodic.bits == 16
+    assert (made.episodic.schedule.batch, made.episodic.schedule.length) == (32, 9)
+    # Options that are given stay beside; of pixels there are fifty bits as ever.
+    for given, options in (
+        ({"reward_options": "credit=departure"}, "bits=16,credit=departure"),
+        ({"reward_options": "bits=8"}, "bits=8"),
+        ({"reward_options": ""}, ""),
+        ({"name": "as_written"}, "bits=16,credit=departure,untrained=imagine"),
+        ({"observations": "pixels"}, ""),
+    ):
+        words = {"observations": "state", "reward": "gobi", **given}
+        assert recipes.recipe("pendulum_swingup", **words).reward_options == options
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"reward_options": "scaling=raw"}, "the option scaling=raw is for pictures"),
+        ({"reward_options": "codes=learned"}, "the option codes=learned is for pictures"),
+        ({"hashed": "reconstructed"}, "hashed=reconstructed is for a world of pictures"),
+        ({"world_free_nats": 1.0}, "world_free_nats=1.0 is for a world of pictures"),
+    ],
+)
+def test_what_only_pictures_have_is_refused_from_the_state(changes, told):
+    with pytest.raises(GobiError, match=told):
+        recipes.recipe("pendulum_swingup", observations="state", reward="gobi", **changes)
+    recipes.recipe("pendulum_swingup", reward="gobi", **changes)
 
 
 @pytest.mark.parametrize("changes", [{"reward": "re3"}, {"observations": "state"}])
@@ -181,7 +220,9 @@ def test_every_setting_of_the_learner_and_the_world_reaches_them():
         imagined_actions=6, imagined_draws="normal", world_free_nats=0.7,
         prior="mean", hashed="reconstructed", world_rate=0.6, world_precision="float32", world_size="compact",
     )  # fmt: skip
-    rad, world = assembly.learner(recipe), assembly.world(recipe)
+    spec = Spec("dmc/hopper_hop", (100, 100, 3), "uint8", 0, max_steps=500, action_size=4)
+    rad, world = assembly.learner(recipe), assembly.world(recipe, spec)
+    assert isinstance(world, RSSM)
     assert (rad.hidden, rad.channels, rad.crop, rad.stack, rad.precision) == (7, 3, 60, 2, "bfloat16")
     rates = rad.learning_rate, rad.temperature, rad.temperature_rate, rad.discount, rad.rate
     assert rates == (0.1, 0.2, 0.3, 0.4, 0.5)

@@ -103,6 +103,26 @@ def test_a_run_stopped_and_resumed_is_the_same_as_one_that_never_stopped(tmp_pat
     assert run.finished(folder, plan)
 
 
+def test_gobi_from_the_state_goes_on_where_it_was(tmp_path):
+    """Stopped in the middle of an episode, when its world has had some lessons."""
+    lessons = {"world_prefill": 60, "world_length": 9, "world_every": 10, "world_steps": 5}
+    recipe = tiny(reward="gobi", world_batch=4, steps=2, world_pretrain=3, **lessons)
+    plan = run.Plan(recipe, (3,))
+    straight = trained(tmp_path / "straight", plan)
+    with pytest.raises(Stopped):
+        trained(tmp_path / "run", plan, stopping=After(83))
+    folder = trained(tmp_path / "run", plan)
+    assert metrics.compare(folder.metrics, straight.metrics) == []
+    assert held(folder)[0] == held(straight)[0]
+    last = {name: values[-1] for name, values in metrics.read(folder.metrics).items()}
+    assert 0 < last["world/error"] < 2
+    assert 0 < last["growth/made"] <= 11
+    card = json.loads(folder.card.read_text())
+    assert (card["world"], card["world_size"], card["privileged"]) == ("state", "", ["state"])
+    assert card["world_parameters"] > 0
+    assert not folder.pictures.exists()
+
+
 def test_a_run_resumed_does_first_what_it_was_about_to_do(tmp_path, plan, monkeypatch):
     folder = run.Folder(tmp_path / "run")
     with pytest.raises(Stopped):

@@ -1,4 +1,4 @@
-"""From 64x64 frames to codes, by signs of projections or learned; the same all through an episode."""
+"""From frames, or states, to codes, by signs of projections or learned; the same all through an episode."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jaxtyping import Array, Float32, Key, UInt8, UInt32
 
 from gobi.memory.codes import SimHash
 from gobi.memory.learned_codes import AutoEncoder, CodeSettings, LearnedCodes
+from gobi.memory.offset_codes import OffsetHash
 from gobi.rewards.reward import Metrics
 from gobi.worlds.rssm import SHAPE, MeanImage, scaled, shrink
 
@@ -27,7 +28,7 @@ class Hashing(eqx.Module):
     Codes must not change within an episode, or known frames would be new again: what is learned in the
     meantime, and the mean of the frames, take effect with the next one.
 
-    hash:     the hash, as it has been learned so far.
+    hash:     the hash, as it has been learned so far; an OffsetHash of state vectors.
     network:  the learned hash's weights for this episode; None with SimHash.
     centre:   the mean image for this episode; None but for the scaling `centred`.
     frames:   the mean image up to now; None likewise.
@@ -39,15 +40,25 @@ class Hashing(eqx.Module):
     frames: MeanImage | None
     scaling: Scaling = eqx.field(static=True)
 
-    def __call__(self, frames: Float32[Array, "*batch 64 64 3"]) -> UInt32[Array, "*batch 2"]:
-        """The code of each frame, of pixels in -0.5 .. 0.5."""
+    def __call__(self, frames: Float32[Array, "..."]) -> UInt32[Array, "*batch 2"]:
+        """The code of each 64x64 frame of pixels in -0.5 .. 0.5, or of each state in units of its spread."""
+        if isinstance(self.hash, OffsetHash):
+            return self.hash(frames)
         if isinstance(self.hash, LearnedCodes):
             return eqx.tree_at(lambda learned: learned.network, self.hash, self.network)(frames)
         return self.hash(scaled(frames, self.scaling, self.centre))
 
 
-def init(key: Key[Array, ""], codes: Codes, bits: int, scaling: Scaling) -> Hashing:
-    """A hash that has seen nothing."""
+def of_states(key: Key[Array, ""], size: int, bits: int) -> Hashing:
+    """A hash of state vectors of so many numbers.
+
+    They are few, so that hyperplanes through the origin, as SimHash has them, would tell directions alone.
+    """
+    return Hashing(OffsetHash(key, (size,), bits), None, None, None, "half")
+
+
+def of_frames(key: Key[Array, ""], codes: Codes, bits: int, scaling: Scaling) -> Hashing:
+    """A hash of frames that has seen nothing."""
     if codes == "learned":
         learned = LearnedCodes.init(key, CodeSettings(bits=bits))
         # A copy of its own: a caller that donates the state may not find an array in it twice.
@@ -71,17 +82,20 @@ def begin(hashing: Hashing) -> Hashing:
     return Hashing(hashing.hash, network, centre, hashing.frames, hashing.scaling)
 
 
-def seen(hashing: Hashing, frames: Float32[Array, "n 64 64 3"]) -> Hashing:
+def seen(hashing: Hashing, frames: UInt8[Array, "n h w 3"] | Float32[Array, "n size"]) -> Hashing:
     """Takes real frames into the mean image, if there is one."""
     if hashing.frames is None:
         return hashing
-    return Hashing(hashing.hash, hashing.network, hashing.centre, hashing.frames.add(frames), hashing.scaling)
+    mean = hashing.frames.add(shrink(frames))
+    return Hashing(hashing.hash, hashing.network, hashing.centre, mean, hashing.scaling)
 
 
 def learn(
-    hashing: Hashing, key: Key[Array, ""], frames: UInt8[Array, "n length h w 3"]
+    hashing: Hashing,
+    key: Key[Array, ""],
+    frames: UInt8[Array, "n length h w 3"] | Float32[Array, "n length size"],
 ) -> tuple[Hashing, Metrics]:
-    """One gradient step of a learned hash on some of the frames; SimHash has nothing to learn."""
+    """One gradient step of a learned hash on some of the frames; the others have nothing to learn."""
     if not isinstance(hashing.hash, LearnedCodes):
         return hashing, {}
     some = shrink(frames[:, ::EVERY])

@@ -21,6 +21,8 @@ from gobi.types import Spec, Transition
 from gobi.worlds.rssm import SCALINGS
 
 CREDITS, UNTRAINED = ("arrival", "departure"), ("imagine", "real")
+OF_PICTURES = {"codes": "simhash", "scaling": "half"}
+"""Options that mean nothing of state vectors, and what they are there."""
 
 
 class Reachable(eqx.Module):
@@ -55,14 +57,16 @@ class Reachability(ControlReward):
     The world filters along the episode; from each state it imagines n chains of k random actions. The growth
     is found as the step is made, and stored with it. One environment, whose episodes `begin` is told of.
 
-    world:      the world model, see `gobi.worlds.rssm.RSSM`.
+    world:      the world model: `gobi.worlds.rssm.RSSM` of pixels, `gobi.worlds.StateModel` of state vectors.
     credit:     `arrival` pays a step for what its new state adds; the growth of an episode's first state
                 earns nothing. `departure` pays it for what the state it left had added, as Algorithm 1 does
                 line by line: there the first growth is paid, and an episode's last state never counts.
-    codes:      `simhash`: signs of random projections; `learned`: those of an auto-encoder, learned online.
+    codes:      `simhash`: signs of random projections (of state vectors with offsets, see `OffsetHash`);
+                `learned`: those of an auto-encoder, learned online, of pictures alone.
     bits:       of a code.
     scaling:    of pixels before the projection of SimHash: `half` for -0.5 .. 0.5, `raw` for 0 .. 255,
-                `centred` for the first less the mean of all frames of earlier episodes.
+                `centred` for the first less the mean of all frames of earlier episodes. State vectors have
+                the scale that their world gives them.
     untrained:  before the world's first lesson what it imagines is noise about grey, and SimHash, which
                 heeds no scale, finds a new code in nearly all of it: `real` counts real frames only until the
                 first episode after that; `imagine` counts it all the same, as the paper may have done.
@@ -97,11 +101,6 @@ class Reachability(ControlReward):
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int = 1) -> Reachable:
         """An empty memory, and a world that has learned nothing."""
-        if not of_pixels(spec):
-            raise GobiError(
-                f"gobi and r1 imagine pictures, and '{spec.id}' gives state vectors: train it with "
-                "--observations pixels, or with one of the rewards none, re3, icm and rnd"
-            )
         if num_envs != 1:
             raise GobiError(f"reachability on control tasks is for one environment, not {num_envs}")
         draws, own, hashes = jax.random.split(key, 3)
@@ -115,7 +114,7 @@ class Reachability(ControlReward):
             no_action=jnp.zeros(spec.action_size),
             world=world,
             present=_copied(self.world.as_it_is(world)),
-            hashing=hashing.init(hashes, self.codes, self.bits, self.scaling),
+            hashing=self._hashing(hashes, spec),
         )
 
     def begin(self, state: Reachable, frame: Array) -> Reachable:
@@ -149,7 +148,7 @@ class Reachability(ControlReward):
             latest=jnp.stack([growth, new[0].astype(jnp.float32)]),
             steps=state.steps + 1,
             belief=reached,
-            hashing=hashing.seen(state.hashing, self.world.shrink(frame[None])),
+            hashing=hashing.seen(state.hashing, frame[None]),
         )
         return state, growth[None]
 
@@ -177,6 +176,14 @@ class Reachability(ControlReward):
         world, logged = self.world.learn(state.world, one, transitions.frames, transitions.actions)
         codes, more = hashing.learn(state.hashing, other, transitions.frames)
         return eqx.tree_at(lambda s: (s.world, s.hashing), state, (world, codes)), logged | more
+
+    def _hashing(self, key: Key[Array, ""], spec: Spec) -> Hashing:
+        if of_pixels(spec):
+            return hashing.of_frames(key, self.codes, self.bits, self.scaling)
+        for name, known in OF_PICTURES.items():
+            if (value := getattr(self, name)) != known:
+                raise GobiError(f"{name}={value} is for pictures, and '{spec.id}' gives state vectors")
+        return hashing.of_states(key, spec.observation_shape[0], self.bits)
 
     def _within_reach(
         self, world: Any, codes: Hashing, belief: Any, frame: Array, key: Key[Array, ""]

@@ -12,7 +12,7 @@ from gobi.rewards.control.gobi import Replayed
 from gobi.rewards.control.icm import ICM
 from gobi.rewards.control.lessons import ControlReward, Lessons, Nothing
 from gobi.rewards.control.re3 import RE3
-from gobi.rewards.control.reachability import Reachability
+from gobi.rewards.control.reachability import OF_PICTURES, Reachability
 from gobi.rewards.control.rnd import RND
 
 
@@ -22,7 +22,7 @@ class Entry:
 
     summary:   one line on what it pays for.
     make:      its class, whose fields are its options.
-    imagines:  whether it needs a world, and so pixels.
+    imagines:  whether it needs a world.
     factor:    whether it can be the lifelong factor of gobi.
     learns:    whether it learns from the batches that it pays.
     """
@@ -130,14 +130,13 @@ def build(
     return Replayed(reachability, build(lifelong, lifelong_chosen, slots=slots))
 
 
-def check_observations(name: str, observations: str) -> None:
-    """Refuses to imagine where there are no pictures. observations: `pixels` or `state`."""
-    if find(name).imagines and observations != "pixels":
-        others = [name for name, entry in REWARDS.items() if not entry.imagines]
-        raise GobiError(
-            f"the reward '{name}' imagines pictures: train with --observations pixels, "
-            f"or with one of {', '.join(others)}"
-        )
+def check_observations(name: str, text: str, observations: str) -> None:
+    """Refuses options of pictures where there are none. observations: `pixels` or `state`."""
+    if observations == "pixels" or not find(name).imagines:
+        return
+    for option, value in options(name, text).items():
+        if value != OF_PICTURES.get(option, value):
+            raise GobiError(f"the option {option}={value} is for pictures: train with --observations pixels")
 
 
 def known_when_made(name: str, lifelong: str) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from gobi.agents.rad import RAD, slots_for
 from gobi.envs.dmc import Worker
 from gobi.errors import GobiError
 from gobi.rewards.control import ControlReward, Lessons, registry
 from gobi.training.control.recipe import ControlRecipe
 from gobi.types import Spec
+from gobi.worlds import StateModel
 from gobi.worlds.rssm import RSSM, Sizes
 
 COMPACT = Sizes(depth=8, deterministic=64, stochastic=16, hidden=64)
@@ -34,16 +37,21 @@ def learner(recipe: ControlRecipe) -> RAD:
     )
 
 
-def world(recipe: ControlRecipe) -> RSSM:
+def world(recipe: ControlRecipe, spec: Spec) -> RSSM | StateModel:
     """The world model."""
+    imagined: Any = {
+        "steps": recipe.steps,
+        "actions": recipe.imagined_actions,
+        "draws": recipe.imagined_draws,
+        "learning_rate": recipe.world_rate,
+    }
+    if recipe.observations == "state":
+        return StateModel(spec.observation_shape[0], spec.action_size, **imagined)
     return RSSM(
-        steps=recipe.steps,
-        actions=recipe.imagined_actions,
-        draws=recipe.imagined_draws,
+        **imagined,
         prior=recipe.prior,
         hashed=recipe.hashed,
         precision=recipe.world_precision,
-        learning_rate=recipe.world_rate,
         free_nats=recipe.world_free_nats,
         sizes=Sizes() if recipe.world_size == "paper" else COMPACT,
     )
@@ -63,7 +71,7 @@ def reward(recipe: ControlRecipe, spec: Spec) -> ControlReward:
         registry.options(recipe.reward, recipe.reward_options),
         recipe.lifelong,
         registry.factor_options(recipe.lifelong, recipe.lifelong_options),
-        world=world(recipe) if recipe.imagines else None,
+        world=world(recipe, spec) if recipe.imagines else None,
         slots=slots(recipe, spec),
         lessons=Lessons(
             batch=recipe.world_batch,

@@ -29,6 +29,7 @@ from gobi.training.pack import CHECKPOINT_SECONDS, Listener
 from gobi.training.record import Outcome
 from gobi.training.stopping import Stopping
 from gobi.training.trainer import NotFinite, Row
+from gobi.worlds.rssm import RSSM
 
 LISTEN_SECONDS = 1.0
 """Between two words on how far it is."""
@@ -265,8 +266,7 @@ class _Run:
 
     def _draw(self) -> None:
         """A picture of what the first seed's world model sees and imagines."""
-        world = self.program.world(self.seats[0])
-        if world is None or not self.record.lessons:
+        if not (isinstance(self.program.model, RSSM) and self.record.lessons):
             return
         try:
             pictures.draw(self.record.folder.pictures, self.program, self.seats[0], self.record.frames)

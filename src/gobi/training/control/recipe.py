@@ -11,6 +11,9 @@ from gobi.errors import GobiError
 from gobi.rewards.control import registry
 from gobi.training.any_recipe import AnyRecipe, later
 
+OF_PICTURES = ("prior", "hashed", "world_size", "world_free_nats", "world_precision")
+"""Settings of the world model of pixels, which that of state vectors does not have."""
+
 
 @dataclasses.dataclass(frozen=True)
 class ControlRecipe(AnyRecipe):
@@ -36,7 +39,7 @@ class ControlRecipe(AnyRecipe):
         paid:                the lifelong factor and the coefficient are those of the moment at which a step
                              is replayed (sampled), or at which it was made, and is stored (made).
 
-    The world model
+    The world model: Dreamer's from pixels, a model of the next state from the state
         steps:               how many steps ahead it imagines (k).
         imagined_actions:    random futures that it imagines from each state (n).
         imagined_draws:      their actions are uniform in -1 .. 1, or normal and cut off there.
@@ -132,7 +135,7 @@ class ControlRecipe(AnyRecipe):
             raise GobiError(f"a recipe for control needs a task that begins with {PREFIX}, got '{self.task}'")
         registry.options(self.reward, self.reward_options)
         registry.factor_options(self.lifelong, self.lifelong_options)
-        registry.check_observations(self.reward, self.observations)
+        registry.check_observations(self.reward, self.reward_options, self.observations)
         self.refuse_below(1, "frames", "action_repeat", "image_size", "steps", "imagined_actions")
         self.refuse_below(1, "world_batch", "world_length", "world_every", "world_steps")
         self.refuse_below(1, "batch", "hidden", "channels", "crop", "stack", "random_steps", "updates_every")
@@ -156,11 +159,21 @@ class ControlRecipe(AnyRecipe):
                 "icm and rnd learn from the batches that are replayed: what they pay is known then, and "
                 "paid must be sampled"
             )
+        self._refuse_what_is_of_pictures()
         if self.imagines and self.world_prefill < self.world_length:
             raise GobiError(
                 f"world_prefill must be at least world_length, {self.world_length}, for there to be a "
                 f"sequence to learn from, got {self.world_prefill}"
             )
+
+    def _refuse_what_is_of_pictures(self) -> None:
+        if self.observations == "pixels":
+            return
+        for field in dataclasses.fields(self):
+            if field.name in OF_PICTURES and (value := getattr(self, field.name)) != field.default:
+                raise GobiError(
+                    f"{field.name}={value} is for a world of pictures: train with --observations pixels"
+                )
 
     @property
     def imagines(self) -> bool:

@@ -167,20 +167,20 @@ class ControlRecord(Record):
 
     def _described(self, program: Program, first: Seat) -> dict[str, Any]:
         recipe = self.recipe
-        world = program.world(first)
+        world, pixels = program.world(first), recipe.observations == "pixels"
         return {
             "reward": recipe.reward,
             "recipe": recipe.recipe,
             "recipe_digest": recipe.digest,
             "network": recipe.network,
-            "world": "rssm" if recipe.imagines else "none",
-            "world_size": recipe.world_size if recipe.imagines else "",
+            "world": ("rssm" if pixels else "state") if recipe.imagines else "none",
+            "world_size": recipe.world_size if recipe.imagines and pixels else "",
             "policy_parameters": card.parameters(first.learner.tree.actor),
             "world_parameters": card.parameters(world.network) if world is not None else 0,
             "precision": recipe.precision,
             "seeds": self.plan.seeds,
             "deterministic": self.plan.deterministic,
-            "privileged": ("state",) if recipe.observations == "state" else (),
+            "privileged": () if pixels else ("state",),
             "pretraining_pairs": 0,
             "pretraining_seconds": 0.0,
             "versions": card.versions("dm_control", "mujoco"),

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float32, Int32, Key, PyTree, UInt8
 
 from gobi.errors import GobiError
 from gobi.types import Spec
+from gobi.worlds.random_actions import DRAWS, random_actions
 from gobi.worlds.rssm import network as networks
 from gobi.worlds.rssm.frames import shrink
 from gobi.worlds.rssm.losses import FREE_NATS, model_loss
@@ -20,7 +21,7 @@ from gobi.worlds.rssm.recurrence import Belief
 
 # What each option may be, for messages.
 CHOICES = {
-    "draws": ("uniform", "normal"),
+    "draws": DRAWS,
     "prior": ("sample", "mean"),
     "hashed": ("real", "reconstructed"),
     "precision": ("float32", "bfloat16"),
@@ -124,7 +125,7 @@ class RSSM(eqx.Module):
         followed = []
         for step_key in jax.random.split(key, self.steps):
             action_key, noise_key = jax.random.split(step_key)
-            action = self._random_actions(action_key, size)
+            action = random_actions(action_key, self.draws, self.actions, size)
             belief = self.follow(ws, belief, action, noise_key)
             followed.append(belief.features)
         return ws.network.decoder(jnp.concatenate(followed))
@@ -175,11 +176,6 @@ class RSSM(eqx.Module):
         network = cast(Network, optax.apply_updates(cast(optax.Params, ws.network), changes))
         metrics |= {"world/gradient": optax.tree.norm(gradient)}
         return RSSMState(network, optimiser, ws.learned + 1), metrics
-
-    def _random_actions(self, key: Key[Array, ""], size: int) -> Float32[Array, "actions size"]:
-        if self.draws == "normal":
-            return jnp.clip(jax.random.normal(key, (self.actions, size)), -1, 1)
-        return jax.random.uniform(key, (self.actions, size), minval=-1.0, maxval=1.0)
 
     def _optimiser(self) -> optax.GradientTransformation:
         # 1e-7 is what Keras adds to the root, where optax has 1e-8.
