@@ -223,6 +223,17 @@ def test_the_lifelong_factor_is_that_of_a_replay_that_holds_the_episode(place):
     np.testing.assert_allclose(told.paid, told.factors["growth"] * told.factors["re3"])
 
 
+def test_a_product_that_is_normalised_is_told_with_what_it_is_divided_by(place):
+    agents = made(place, **GOBI, **STATE, normalised="product")
+    _, told = watched(agents)
+    assert list(told.factors) == ["growth", "re3", "size"]
+    kept = control_bonus.kept(agents, 7, "reward", started(agents.recipe, 7)[0].shapes().reward)
+    np.testing.assert_allclose(told.factors["size"], 1 / float(kept[2].deviation))
+    product = told.factors["growth"] * told.factors["re3"] * told.factors["size"]
+    np.testing.assert_allclose(told.paid, product, rtol=1e-6)
+    assert told.paid.any()
+
+
 def test_a_reward_that_does_not_imagine_tells_what_it_pays(place):
     _, told = watched(made(place, reward="icm", reward_options="hidden=8", **STATE))
     assert list(told.factors) == ["icm"]

@@ -116,6 +116,16 @@ def test_what_sees_the_state_is_beside_nothing_and_is_never_set_against_pixels(t
         Evidence(gather([tmp_path])).compared(HOPPER, GOBI, RE3)
 
 
+def test_from_the_state_arms_are_compared_and_decide_nothing_that_the_paper_says_of_pixels(tmp_path):
+    for task in (HOPPER, WALKER):
+        two(tmp_path / task, SOON, LATE, task=task, plateau=400.0, changes={"observations": "state"})
+    found = Evidence(gather([tmp_path])).compared(HOPPER, GOBI, RE3)
+    assert found.setting == ("state observations",)
+    told = judged("control-episodic", tmp_path)
+    assert told.outcome == "not run"
+    assert "hopper_hop was run from the state only, and the paper learns from pixels" in told.because
+
+
 def test_how_often_a_run_was_evaluated_makes_it_no_other(tmp_path):
     changes = {"evaluate_every": 5000, "evaluation_episodes": 3}
     evidence = two(tmp_path, SOON, LATE, changes=changes)

@@ -101,8 +101,9 @@ def test_the_belief_is_the_state_that_is_seen():
 def test_states_are_told_in_units_of_their_spread_about_their_mean():
     rng = np.random.default_rng(0)
     numbers = np.float32(rng.normal([5.0, -100.0, 3.0], [2.0, 30.0, 0.0], (60, 3)))
+    # Before anything was seen they stay as they are.
+    np.testing.assert_allclose(unseen(1)(jnp.asarray(numbers[:, :1])), numbers[:, :1], rtol=1e-5)
     standard = unseen(3)
-    np.testing.assert_allclose(standard(jnp.asarray(numbers)), numbers, rtol=1e-5)
     for part in (numbers[:25], numbers[25:]):
         standard = standard.noticing(jnp.asarray(part))
     np.testing.assert_allclose(standard.mean, numbers.mean(axis=0), rtol=1e-5)
@@ -110,6 +111,8 @@ def test_states_are_told_in_units_of_their_spread_about_their_mean():
     told = np.asarray(standard(jnp.asarray(numbers)))
     np.testing.assert_allclose(told.std(axis=0), [1, 1, 0], atol=1e-3)
     np.testing.assert_allclose(told.mean(axis=0), 0, atol=1e-3)
+    # What never changed before may go anywhere, but not so far that it would drown the others.
+    np.testing.assert_allclose(standard(jnp.array([5.0, -100.0, 4.0]))[2], 10)
 
 
 @pytest.mark.parametrize("draws", ["uniform", "normal"])

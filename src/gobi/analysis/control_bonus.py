@@ -195,7 +195,10 @@ def _factors(
         return {"growth": stored}
     if isinstance(reward, Replayed):
         later = _replayed(agents, reward.lifelong, state[1], played, slots)
-        return {"growth": stored, recipe.lifelong: later}
+        factors = {"growth": stored, recipe.lifelong: later}
+        if reward.normalised == "product":
+            factors["size"] = np.full_like(stored, 1 / float(state[2].deviation))
+        return factors
     if recipe.reward == "none":
         return {}
     return {recipe.reward: _replayed(agents, reward, state, played, slots)}

@@ -16,10 +16,12 @@ from gobi.cli.claims import chosen
 from gobi.cli.compare import compare
 from gobi.cli.terminal import say, show
 from gobi.cli.train import Settings, choose, read_settings
+from gobi.envs.dmc import is_control
 from gobi.errors import GobiError, unknown
 from gobi.reproduce import STUDIES, Study, illustration, matching, timing
 from gobi.reproduce.ending import conclude
 from gobi.reproduce.evidence import Evidence, gather
+from gobi.reproduce.study import Arm
 from gobi.reproduce.timing import Earlier
 from gobi.training import run
 from gobi.training.folder import Run
@@ -151,11 +153,13 @@ def _changed(study: Study, words: Sequence[str]) -> Study:
     for name in names:
         if name in matching.varied(study):
             raise GobiError(f"--set cannot change {name}: the runs of this study differ in {name}")
-    arms = tuple(
-        dataclasses.replace(arm, changes={**arm.changes, **read_settings(arm.task, words)})
-        for arm in study.arms
-    )
-    return dataclasses.replace(study, arms=arms)
+
+    def changed(arm: Arm) -> Arm:
+        # A control recipe from the state has a reward of its own, which may not be the arm's.
+        own = {"reward": arm.reward} if words and is_control(arm.task) else {}
+        return dataclasses.replace(arm, changes={**own, **arm.changes, **read_settings(arm.task, words)})
+
+    return dataclasses.replace(study, arms=tuple(map(changed, study.arms)))
 
 
 def _planned(study: Study, seeds: tuple[int, ...], frames: str, out: Path) -> list[Run]:

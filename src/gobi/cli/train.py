@@ -27,6 +27,7 @@ from gobi.envs.minigrid import ceilings, registry
 from gobi.errors import GobiError, MissingExtra, require
 from gobi.rewards import own
 from gobi.training import assembly, recipes, run
+from gobi.training.control import assembly as control_assembly
 from gobi.training.control import recipes as control_recipes
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.host import recipes as host_recipes
@@ -194,6 +195,7 @@ def _refuse_what_cannot_start(recipe: AnyTask) -> None:
     if isinstance(recipe, ControlRecipe):
         require("dm_control", extra="dmc")
         rendering.choose(needed=recipe.observations == "pixels")
+        control_assembly.check(recipe)
     elif isinstance(recipe, HostRecipe):
         lanes = host.make(recipe.task, 1)
         host_seat.reward(recipe, lanes.spec)

@@ -100,7 +100,7 @@ def _control(agents: control.ControlTrained, level: int, greedy: bool, most: int
     say(f"new episode {level} (of seed {agents.level_seed}): {played}{part}")
     _say_bonus(agents.recipe.reward, told.paid)
     if told.imagination is not None:
-        say(f"memory: {told.imagination.sizes[-1]} codes of seen or imagined frames at the end")
+        say(f"memory: {told.imagination.sizes[-1]} codes of what was seen or imagined, at the end")
     return shown
 
 

@@ -9,6 +9,7 @@ from gobi.analysis.runs import Run
 from gobi.reproduce import illustration, measured, returns, verdicts
 from gobi.reproduce.evidence import Compared, Evidence, NotRun, arm_name
 from gobi.reproduce.groups import listed
+from gobi.reproduce.matching import STATE
 from gobi.reproduce.measured import Visits
 from gobi.reproduce.study import short
 from gobi.reproduce.verdicts import MARGIN, TOO_FEW, Verdict, doubted, too_few
@@ -59,7 +60,16 @@ def ahead(tasks: Sequence[str], first: str, *others: str) -> Judge:
 
 def _ahead(found: Compared, first: str, second: str) -> Verdict:
     """Where the other is RE3, its authors' own numbers are told beside."""
+    _refuse_the_state(found)
     return returns.anchored(found, second, returns.ahead(found, first, second))
+
+
+def _refuse_the_state(found: Compared) -> None:
+    """What the paper says of control tasks, it says of pixels."""
+    if STATE in found.setting:
+        raise NotRun(
+            f"{short(found.task.name)} was run from the state only, and the paper learns from pixels"
+        )
 
 
 def as_good(task: str, arm: str, *others: str) -> Judge:
@@ -67,6 +77,7 @@ def as_good(task: str, arm: str, *others: str) -> Judge:
 
     def judge(evidence: Evidence) -> Verdict:
         found = evidence.compared(task, arm, *others)
+        _refuse_the_state(found)
         return doubted(returns.as_good(found, arm, others), found)
 
     return judge

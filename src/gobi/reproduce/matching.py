@@ -54,12 +54,12 @@ def asked(arm: Arm, recipe: str) -> Asked:
     words: Setting = (f"recipe {recipe}",) if recipe != arm.recipe else ()
     whole = (control if on_control else recipes).recipe(arm.task, recipe, **arm.changes)
     found: Asked = [(words, dataclasses.asdict(whole))]
-    if on_control and not whole.imagines:
+    if on_control:
         seen = control.recipe(
             arm.task, recipe, **{"reward": arm.reward, **arm.changes, "observations": "state"}
         )
         found.append(((*words, STATE), dataclasses.asdict(seen)))
-    elif not on_control and recipe == "gobi":
+    elif recipe == "gobi":
         small = recipes.compact(recipes.recipe(arm.task, recipe), **arm.changes)
         found.append(((*words, COMPACT), dataclasses.asdict(small)))
     return found

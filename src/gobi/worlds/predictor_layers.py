@@ -12,6 +12,8 @@ from gobi.networks.layers import Conv3x3, Linear, orthogonal_linear
 CHANNELS = 32
 LATELY = 0.02
 """The least weight of a rollout in what is known of the size of changes."""
+FARTHEST = 10.0
+"""From the mean of a number, in its spreads, at most."""
 LEAST = 1e-6
 """The size of changes that have never been seen."""
 
@@ -84,8 +86,11 @@ class Standard(eqx.Module):
     noticed: Float32[Array, "*seeds"]
 
     def __call__(self, numbers: Float32[Array, "*batch size"]) -> Float32[Array, "*batch size"]:
-        """The same in units of their spread about their mean. What never changed stays near 0."""
-        return (numbers - self.mean) / jnp.sqrt(self.squares + LEAST)
+        """The same in units of their spread about their mean, cut off far from it.
+
+        What has never changed yet has next to no spread, and may suddenly be anywhere.
+        """
+        return jnp.clip((numbers - self.mean) / jnp.sqrt(self.squares + LEAST), -FARTHEST, FARTHEST)
 
     def noticing(self, numbers: Float32[Array, "n size"]) -> Standard:
         """After so many more; what came lately counts for more than what is long past."""

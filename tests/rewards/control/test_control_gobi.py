@@ -13,6 +13,7 @@ from control_play import PICTURES, VECTORS, Table
 from gobi.agents.rad.replay import Sequences
 from gobi.errors import GobiError
 from gobi.rewards.control import ICM, RE3, RND, GoBI, Lessons, Nothing, Reachability, Replayed, registry
+from gobi.worlds import StateModel
 
 SLOTS = 64
 
@@ -43,6 +44,29 @@ def test_gobi_is_the_stored_growth_times_what_the_lifelong_factor_pays_at_sampli
     np.testing.assert_allclose(after[1].running.variance, lifelong.running.variance, rtol=1e-5)
     assert set(reward.logs) <= set(logged)
     np.testing.assert_allclose(logged["growth"], growth.mean(), rtol=1e-6)
+
+
+def test_a_product_may_be_divided_by_its_own_running_deviation(played):
+    """Which is that of all products that were ever sampled, worked out by NumPy."""
+    reward, state, replay = played
+    whole = Replayed(reward.episodic, reward.lifelong, normalised="product")
+    assert set(whole.logs) - set(reward.logs) == {"gobi/spread"}
+    rows = jax.random.normal(jax.random.key(5), state[1].features.rows.shape)
+    state = eqx.tree_at(lambda s: s[1].features.rows, state, rows)
+    began = jax.eval_shape(lambda: whole.init(jax.random.key(0), PICTURES))[2]
+    spread = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), began)
+    plain, scaled = state, (*state, spread)
+    products = []
+    for number in range(3):
+        batch = replay.sample(jax.random.key(number), 24)
+        args = jax.random.key(9), batch.stored, batch
+        plain, bonus, _ = jax.jit(reward.at_sampling)(plain, *args)
+        scaled, paid, logged = jax.jit(whole.at_sampling)(scaled, *args)
+        products.append(np.asarray(bonus, np.float64))
+        deviation = np.concatenate(products).std()
+        np.testing.assert_allclose(logged["gobi/spread"], deviation, rtol=1e-4)
+        np.testing.assert_allclose(paid, products[-1] / deviation, rtol=1e-4)
+    assert jax.tree.structure(scaled[:2]) == jax.tree.structure(plain)
 
 
 def test_gobi_stores_what_its_episodic_factor_alone_stores(played):
@@ -76,26 +100,28 @@ def test_the_world_has_the_lessons():
     assert "world/loss" in logged
 
 
-@pytest.mark.parametrize("name", ["none", "re3", "icm", "rnd"])
-def test_rewards_that_do_not_imagine_take_state_vectors(name):
+@pytest.mark.parametrize("name", ["none", "re3", "icm", "rnd", "r1", "gobi"])
+def test_every_reward_takes_state_vectors(name):
     small = {"icm": {"hidden": 16}, "rnd": {"hidden": 16}}
-    reward = registry.build(name, small.get(name), slots=SLOTS)
-    registry.check_observations(name, "state")
+    world = StateModel(4, 2, units=8) if registry.find(name).imagines else None
+    reward = registry.build(name, small.get(name), world=world, slots=SLOTS)
     state, replay = control_play.filled(reward, VECTORS, SLOTS, 30)
     batch = replay.sample(jax.random.key(1), 16)
     _, bonus, _ = jax.jit(reward.at_sampling)(state, jax.random.key(2), batch.stored, batch)
     assert bonus.shape == (16,)
-    assert np.all(np.asarray(bonus) == 0) if name == "none" else np.all(np.asarray(bonus) > 0)
+    # Growth is 0 where a state has the code of one before it.
+    paid = {"none": 0, "r1": len(np.flatnonzero(batch.stored)), "gobi": len(np.flatnonzero(batch.stored))}
+    assert np.sum(np.asarray(bonus) > 0) == paid.get(name, 16)
+    assert np.all(np.asarray(bonus) >= 0)
+    assert name not in ("r1", "gobi") or paid[name] > 0
 
 
 @pytest.mark.parametrize("name", ["gobi", "r1"])
-def test_rewards_that_imagine_need_pixels_and_say_so(name):
-    with pytest.raises(GobiError, match="--observations pixels, or with one of none, re3, icm, rnd"):
-        registry.check_observations(name, "state")
-    registry.check_observations(name, "pixels")
-    reward = registry.build(name, world=Table(), slots=SLOTS)
-    with pytest.raises(GobiError, match="--observations pixels"):
-        reward.init(jax.random.key(0), VECTORS)
+def test_rewards_that_imagine_need_a_world_and_from_the_state_no_options_of_pictures(name):
+    registry.check_observations(name, "bits=3,scaling=half", "state")
+    registry.check_observations(name, "scaling=centred", "pixels")
+    with pytest.raises(GobiError, match="the option scaling=centred is for pictures"):
+        registry.check_observations(name, "scaling=centred", "state")
     with pytest.raises(GobiError, match="needs a world model"):
         registry.build(name)
 

@@ -12,6 +12,7 @@ from gobi.training import metrics, trained
 from gobi.training.control import recipes
 
 TASK = "dmc/cartpole_balance"
+FROM_STATE = ["train", "dmc/hopper_hop", "--observations", "state"]
 TINY = [
     "--observations", "state", "--frames", "1200", "--set", "action_repeat=20", "--set", "evaluate_every=600",
     "--set", "evaluation_episodes=2", "--set", "random_steps=10", "--set", "batch=8", "--set", "hidden=16",
@@ -33,9 +34,12 @@ TINY = [
         (["train", "DoorKey-5x5", "--observations", "state"], "observations is a setting of control tasks"),
         (["train", "--observations", "state"], "observations is a setting of control tasks"),
         (
-            ["train", "dmc/hopper_hop", "--observations", "state", "--set", "hashed=reconstructed"],
+            [*FROM_STATE, "--reward", "gobi", "--set", "hashed=reconstructed"],
             "hashed=reconstructed is for a world of pictures",
         ),
+        # What only the task's own observations can tell is found before anything is written, too.
+        ([*FROM_STATE, "--reward", "icm", "--set", "reward_options=frames=3"], "frames=3 is for pictures"),
+        (["train", "dmc/hopper_hop", "--set", "crop=3"], "crop must be between 15 and the picture's side"),
         (
             ["train", "dmc/hopper_hop", "--set", "batch=512", "--set", "capacity=100"],
             "must hold a batch of 512",

@@ -81,7 +81,8 @@ def test_from_the_state_gobi_has_a_world_of_states_and_coarser_codes():
     made = assembly.reward(small, spec)
     assert isinstance(made, Replayed)
     assert isinstance(made.episodic, Reachability)
-    assert made.episodic.bits == 16
+    assert (made.episodic.bits, made.normalised) == (16, "lifelong")
+    assert assembly.reward(small.changed(normalised="product"), spec).normalised == "product"
     assert (made.episodic.schedule.batch, made.episodic.schedule.length) == (32, 9)
     # Options that are given stay beside; of pixels there are fifty bits as ever.
     for given, options in (
@@ -102,6 +103,7 @@ def test_from_the_state_gobi_has_a_world_of_states_and_coarser_codes():
         ({"reward_options": "codes=learned"}, "the option codes=learned is for pictures"),
         ({"hashed": "reconstructed"}, "hashed=reconstructed is for a world of pictures"),
         ({"world_free_nats": 1.0}, "world_free_nats=1.0 is for a world of pictures"),
+        ({"world_length": 1}, "world_length must be at least 2 from the state"),
     ],
 )
 def test_what_only_pictures_have_is_refused_from_the_state(changes, told):
@@ -161,11 +163,18 @@ def test_a_sequence_longer_than_an_episode_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("frames", "transitions"), [(500_000, 100_000), (200_000, 100_000), (100_000, 50_000), (10, 512)]
+    ("frames", "batch", "transitions"),
+    [
+        (500_000, 512, 100_000),
+        (200_000, 512, 100_000),
+        (100_000, 512, 50_000),
+        (10, 512, 512),
+        (10, 64, 500),
+    ],
 )
-def test_a_replay_is_no_longer_than_its_run_and_holds_a_batch(frames, transitions):
+def test_a_replay_is_no_longer_than_its_run_and_holds_a_batch_and_an_episode(frames, batch, transitions):
     spec = Spec("dmc/hopper_hop", (100, 100, 3), "uint8", 0, max_steps=500, action_size=4)
-    recipe = recipes.recipe("hopper_hop", frames=frames)
+    recipe = recipes.recipe("hopper_hop", frames=frames, batch=batch)
     assert assembly.slots(recipe, spec) == slots_for(transitions, 500)
 
 
@@ -205,6 +214,7 @@ def test_there_are_as_many_lessons_in_every_episode_however_they_come(how):
         ({"learning_rate": math.nan}, "learning_rate must be a finite number"),
         ({"lifelong": "gobi"}, "the lifelong factor must be one of"),
         ({"reward": "icm", "paid": "made"}, "paid must be sampled"),
+        ({"reward": "r1", "normalised": "product"}, "'r1' is none"),
         ({"lifelong": "rnd", "paid": "made"}, "paid must be sampled"),
     ],
 )

@@ -143,3 +143,14 @@ def test_a_run_that_breaks_does_not_keep_the_others_from_training(gobi_command, 
     assert "cartpole_balance/re3" in err
     assert "--arms" in err
     assert json.loads((PLACE / "none" / "card.json").read_text())["finished"]
+
+
+@pytest.mark.parametrize("study", ["dmc", "dmc-search"])
+def test_from_the_state_every_run_has_the_reward_of_its_arm(gobi_command, study):
+    """A recipe from the state has one of its own, where a search names only what it varies."""
+    code, out, _ = gobi_command("reproduce", study, "--set", "observations=state", "--plan", "--seeds", "1")
+    assert code == 0
+    rows = [line for line in out.splitlines() if line.endswith(tuple(f"pack {n}" for n in range(1, 30)))]
+    assert len(rows) == len(STUDIES[study].arms)
+    for row, arm in zip(rows, STUDIES[study].arms, strict=True):
+        assert f"reward={arm.reward}," in row

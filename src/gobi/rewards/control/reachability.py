@@ -21,7 +21,7 @@ from gobi.types import Spec, Transition
 from gobi.worlds.rssm import SCALINGS
 
 CREDITS, UNTRAINED = ("arrival", "departure"), ("imagine", "real")
-OF_PICTURES = {"codes": "simhash", "scaling": "half"}
+PICTURE_OPTIONS = {"codes": "simhash", "scaling": "half"}
 """Options that mean nothing of state vectors, and what they are there."""
 
 
@@ -63,7 +63,7 @@ class Reachability(ControlReward):
                 line by line: there the first growth is paid, and an episode's last state never counts.
     codes:      `simhash`: signs of random projections (of state vectors with offsets, see `OffsetHash`);
                 `learned`: those of an auto-encoder, learned online, of pictures alone.
-    bits:       of a code.
+    bits:       of a code. Of state vectors the recipes take 16.
     scaling:    of pixels before the projection of SimHash: `half` for -0.5 .. 0.5, `raw` for 0 .. 255,
                 `centred` for the first less the mean of all frames of earlier episodes. State vectors have
                 the scale that their world gives them.
@@ -180,7 +180,7 @@ class Reachability(ControlReward):
     def _hashing(self, key: Key[Array, ""], spec: Spec) -> Hashing:
         if of_pixels(spec):
             return hashing.of_frames(key, self.codes, self.bits, self.scaling)
-        for name, known in OF_PICTURES.items():
+        for name, known in PICTURE_OPTIONS.items():
             if (value := getattr(self, name)) != known:
                 raise GobiError(f"{name}={value} is for pictures, and '{spec.id}' gives state vectors")
         return hashing.of_states(key, spec.observation_shape[0], self.bits)

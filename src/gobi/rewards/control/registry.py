@@ -8,11 +8,11 @@ from typing import Any, get_type_hints
 
 from gobi import settings
 from gobi.errors import GobiError, unknown
-from gobi.rewards.control.gobi import Replayed
+from gobi.rewards.control.gobi import Normalised, Replayed
 from gobi.rewards.control.icm import ICM
 from gobi.rewards.control.lessons import ControlReward, Lessons, Nothing
 from gobi.rewards.control.re3 import RE3
-from gobi.rewards.control.reachability import OF_PICTURES, Reachability
+from gobi.rewards.control.reachability import PICTURE_OPTIONS, Reachability
 from gobi.rewards.control.rnd import RND
 
 
@@ -107,6 +107,7 @@ def build(
     world: Any = None,
     slots: int = 100_000,
     lessons: Lessons = LESSONS,
+    normalised: Normalised = "lifelong",
 ) -> ControlReward:
     """A reward by name.
 
@@ -115,6 +116,7 @@ def build(
     world:            the world model of gobi and r1.
     slots:            slots of the replay.
     lessons:          when that world learns.
+    normalised:       what of gobi is divided by its running deviation, see `Replayed`.
     """
     entry, chosen = find(name), dict(chosen or {})
     if not entry.imagines:
@@ -127,7 +129,7 @@ def build(
     if name == "r1":
         return reachability
     factor_options(lifelong, "")
-    return Replayed(reachability, build(lifelong, lifelong_chosen, slots=slots))
+    return Replayed(reachability, build(lifelong, lifelong_chosen, slots=slots), normalised)
 
 
 def check_observations(name: str, text: str, observations: str) -> None:
@@ -135,7 +137,7 @@ def check_observations(name: str, text: str, observations: str) -> None:
     if observations == "pixels" or not find(name).imagines:
         return
     for option, value in options(name, text).items():
-        if value != OF_PICTURES.get(option, value):
+        if value != PICTURE_OPTIONS.get(option, value):
             raise GobiError(f"the option {option}={value} is for pictures: train with --observations pixels")
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+
 from gobi.agents.rad import RAD, slots_for
-from gobi.envs.dmc import Worker
+from gobi.envs.dmc import Control, Worker
 from gobi.errors import GobiError
 from gobi.rewards.control import ControlReward, Lessons, registry
 from gobi.training.control.recipe import ControlRecipe
@@ -19,6 +21,13 @@ COMPACT = Sizes(depth=8, deterministic=64, stochastic=16, hidden=64)
 def worker(recipe: ControlRecipe, seed: int) -> Worker:
     """The task in a process of its own."""
     return Worker(recipe.task, seed, recipe.observations, recipe.action_repeat, recipe.image_size)
+
+
+def check(recipe: ControlRecipe) -> None:
+    """Refuses what cannot be built for the task, before anything is written."""
+    spec = Control(recipe.task, 0, recipe.observations, recipe.action_repeat, recipe.image_size).spec
+    made, paid = learner(recipe), reward(recipe, spec)
+    jax.eval_shape(lambda key: (made.init(key, spec), paid.init(key, spec, 1)), jax.random.key(0))
 
 
 def learner(recipe: ControlRecipe) -> RAD:
@@ -58,8 +67,12 @@ def world(recipe: ControlRecipe, spec: Spec) -> RSSM | StateModel:
 
 
 def slots(recipe: ControlRecipe, spec: Spec) -> int:
-    """Slots of the replay: for no more transitions than the run makes, since RE3 looks through them all."""
-    return slots_for(min(recipe.capacity, max(recipe.agent_steps, recipe.batch)), spec.max_steps)
+    """Slots of the replay: for no more transitions than the run makes, since RE3 looks through them all.
+
+    A batch and an episode always fit in, which a short run may not fill but a film of it does.
+    """
+    needed = max(recipe.agent_steps, recipe.batch, spec.max_steps)
+    return slots_for(min(recipe.capacity, needed), spec.max_steps)
 
 
 def reward(recipe: ControlRecipe, spec: Spec) -> ControlReward:
@@ -81,6 +94,7 @@ def reward(recipe: ControlRecipe, spec: Spec) -> ControlReward:
             prefill=recipe.world_prefill,
             pretrain=recipe.world_pretrain,
         ),
+        normalised=recipe.normalised,
     )
 
 

@@ -11,7 +11,7 @@ from gobi.errors import GobiError
 from gobi.rewards.control import registry
 from gobi.training.any_recipe import AnyRecipe, later
 
-OF_PICTURES = ("prior", "hashed", "world_size", "world_free_nats", "world_precision")
+PICTURE_SETTINGS = ("prior", "hashed", "world_size", "world_free_nats", "world_precision")
 """Settings of the world model of pixels, which that of state vectors does not have."""
 
 
@@ -36,6 +36,8 @@ class ControlRecipe(AnyRecipe):
         clip:                the total is clipped to this size; 0 leaves it as it is.
         lifelong:            what reachability is multiplied with; the paper's is re3.
         lifelong_options:    its options, written like `reward_options`.
+        normalised:          of gobi: the lifelong factor is divided by its own running deviation, as RE3's
+                             code has it; or its product with growth is, by one of its own (product).
         paid:                the lifelong factor and the coefficient are those of the moment at which a step
                              is replayed (sampled), or at which it was made, and is stored (made).
 
@@ -92,6 +94,7 @@ class ControlRecipe(AnyRecipe):
     clip: float = 0.0
     lifelong: str = "re3"
     lifelong_options: str = ""
+    normalised: Literal["lifelong", "product"] = later("lifelong")
     paid: Literal["sampled", "made"] = later("sampled")
 
     steps: int = 1
@@ -159,6 +162,8 @@ class ControlRecipe(AnyRecipe):
                 "icm and rnd learn from the batches that are replayed: what they pay is known then, and "
                 "paid must be sampled"
             )
+        if self.normalised == "product" and self.reward != "gobi":
+            raise GobiError(f"normalised=product is for gobi, which is a product; '{self.reward}' is none")
         self._refuse_what_is_of_pictures()
         if self.imagines and self.world_prefill < self.world_length:
             raise GobiError(
@@ -167,10 +172,12 @@ class ControlRecipe(AnyRecipe):
             )
 
     def _refuse_what_is_of_pictures(self) -> None:
-        if self.observations == "pixels":
+        if self.observations == "pixels" or not self.imagines:
             return
+        if self.world_length < 2:
+            raise GobiError("world_length must be at least 2 from the state, which is a step to learn from")
         for field in dataclasses.fields(self):
-            if field.name in OF_PICTURES and (value := getattr(self, field.name)) != field.default:
+            if field.name in PICTURE_SETTINGS and (value := getattr(self, field.name)) != field.default:
                 raise GobiError(
                     f"{field.name}={value} is for a world of pictures: train with --observations pixels"
                 )

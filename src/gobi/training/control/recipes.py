@@ -33,8 +33,8 @@ IMAGINED_STATE: dict[str, Any] = {"world_rate": 1e-3, "world_batch": 32, "world_
 """Lessons of a world of state vectors: 256 steps of the replay in each."""
 
 STATE_OPTIONS = "bits=16"
-"""Of 500 states of random play these give some 50 codes on Cartpole, 70 on Pendulum, and up to 200 on the
-others. With the 50 bits that there are for pictures nearly all states of tasks of many numbers differ."""
+"""Of 500 states of random play these give some 50 codes on Cartpole, 70 on Pendulum, 150 to 210 on others.
+With the 50 bits that there are for pictures nearly all states of tasks of many numbers differ."""
 
 
 def recipe(task: str, name: str = "gobi", **changes: Any) -> ControlRecipe:
