@@ -161,17 +161,22 @@ def _than_all(
 
     def judge(evidence: Evidence) -> Verdict:
         found: list[Verdict] = []
+        why: list[str] = []
         for other in others:
             by: dict[str, list[str]] = {outcome: [] for outcome in words}
             for task in tasks:
                 try:
                     seen = pair(compare, task, first, other)(evidence)
-                except NotRun:
+                except NotRun as error:
+                    why += [] if error.missing else [str(error)]
                     continue
                 by[seen.outcome].append(short(task))
                 found.append(Verdict(seen.outcome, _against(other, by, words, len(tasks)), seen.doubts))
         if not found:
-            raise NotRun(f"no task has both {arm_name(first)} and one of {', '.join(map(arm_name, others))}")
+            rivals = ", ".join(map(arm_name, others))
+            raise NotRun(
+                "; ".join(dict.fromkeys(why)) or f"no task has both {arm_name(first)} and one of {rivals}"
+            )
         together = verdicts.both(found)
         outcome = together.outcome
         if outcome == "held" and len(found) < len(tasks) * len(others):

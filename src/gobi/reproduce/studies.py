@@ -138,7 +138,7 @@ STUDIES: dict[str, Study] = {
         axes=("beta", "threshold"),
     ),
     "dmc": Study(
-        "GoBI and the baselines on control tasks, from pixels",
+        "GoBI and the baselines on control tasks",
         "the figure of training curves on DeepMind Control",
         crossed(
             tuple(CONTROL_TASKS), {name: {"reward": name} for name in ("gobi", "re3", "icm", "rnd", "none")}
