@@ -83,6 +83,13 @@ def test_before_it_has_learned_nothing_changes():
     np.testing.assert_allclose(imagined, np.tile(state, (10, 1)), rtol=1e-5)
 
 
+def test_with_no_steps_nothing_is_imagined_but_states_have_their_scale():
+    world = StateModel(3, 2, steps=0)
+    assert (world.predictions, world.needed) == (0, True)
+    found = jax.jit(world.imagine)(begun(world), jnp.ones(3), jax.random.key(0))
+    assert found.shape == (0, 3)
+
+
 def test_what_is_kept_for_an_episode_imagines_the_same_and_can_learn_no_more():
     world, ws, _ = learned()
     kept, state, key = world.as_it_is(ws), jnp.array([50.0, 1.0, 7.0]), jax.random.key(1)
@@ -128,6 +135,6 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(GobiError, match=r"states of 4 numbers and actions of 2; 'a cart' has \[3\] and 2"):
         StateModel(4, 2).init(jax.random.key(0), SPEC)
     with pytest.raises(GobiError, match="at least 1"):
-        StateModel(3, 2, steps=0)
+        StateModel(3, 2, steps=-1)
     with pytest.raises(GobiError, match="unknown draws 'evenly'"):
         StateModel(3, 2, draws="evenly")

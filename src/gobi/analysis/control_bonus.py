@@ -144,7 +144,7 @@ def _live(reward: ControlReward, state: Any, step: Transition) -> tuple[Any, Liv
     imagined = jax.vmap(lambda belief, key: world.imagine(own.present, belief, key))(counted, keys)
     present = world.present(own.present, counted, both[: len(keys)])
     codes = own.hashing(jnp.concatenate([present[:, None], imagined], axis=1))
-    if not isinstance(world, RSSM):
+    if not (isinstance(world, RSSM) and world.predictions):
         return after, Lived(stored[0], None, None, codes)
     reconstructed = _as_bytes(world.decode(own.present, beliefs))
     return after, Lived(stored[0], reconstructed, _as_bytes(imagined[:, : world.actions]), codes)
@@ -169,14 +169,14 @@ def by_states(reach: Reachability, steps: Any, counts: bool) -> Imagination:
     counted[:, 1:] = counts
     counted[-1] &= arrival
     new, sizes = remembered(codes, counted)
-    n, own = reach.world.actions, steps.reconstructed
+    n, own = min(reach.world.actions, codes.shape[1] - 1), steps.reconstructed
     return Imagination(
         reconstructed=None if own is None else np.concatenate([own[:1, 0], own[:, 1]]),
         frames=None if steps.frames is None else by_state(steps.frames),
         new=new[:, 1 : n + 1],
         own_new=new[:, 0],
         more=new[:, n + 1 :].sum(axis=1),
-        counted=counted[:, 1],
+        counted=counted[:, -1],
         sizes=sizes,
     )
 

@@ -40,7 +40,7 @@ class StateModel(eqx.Module):
 
     size:           numbers of a state.
     action_size:    numbers of an action.
-    steps:          k, how far it imagines.
+    steps:          k, how far it imagines; 0 imagines nothing, as a control.
     actions:        n, how many futures; each takes a fresh random action at every step.
     draws:          random actions are `uniform` in -1 .. 1, or `normal` and cut off there.
     units:          of the hidden layers.
@@ -55,8 +55,8 @@ class StateModel(eqx.Module):
     learning_rate: float = eqx.field(static=True, default=1e-3)
 
     def __check_init__(self):
-        if min(self.size, self.action_size, self.steps, self.actions, self.units) < 1:
-            raise GobiError("size, action_size, steps, actions and units of a StateModel are at least 1")
+        if min(self.size, self.action_size, self.actions, self.units) < 1 or self.steps < 0:
+            raise GobiError("size, action_size, actions and units of a StateModel are at least 1, steps 0")
         if self.draws not in DRAWS:
             raise unknown("draws", self.draws, DRAWS)
 
@@ -64,6 +64,11 @@ class StateModel(eqx.Module):
     def predictions(self) -> int:
         """How many states it imagines per state."""
         return self.actions * self.steps
+
+    @property
+    def needed(self) -> bool:
+        """It is, even if nothing is imagined: for the scale of states."""
+        return True
 
     def init(self, key: Key[Array, ""], spec: Spec) -> StateModelState:
         """A model that has learned nothing."""
@@ -101,7 +106,7 @@ class StateModel(eqx.Module):
     ) -> Float32[Array, "predictions size"]:
         """States of n random futures, standardised: all first steps, then all second ones, ..."""
         state = jnp.broadcast_to(ws.standard(belief), (self.actions, self.size))
-        followed = []
+        followed = [jnp.zeros((0, self.size))]
         for step_key in jax.random.split(key, self.steps):
             action = random_actions(step_key, self.draws, self.actions, self.action_size)
             state = ws.network.predict(state, action[:, None])[:, 0]

@@ -97,6 +97,10 @@ class Table(eqx.Module):
 
     predictions: int = eqx.field(static=True, default=3)
 
+    @property
+    def needed(self):
+        return True
+
     def init(self, key, spec):
         return TableState(jnp.int32(0))
 

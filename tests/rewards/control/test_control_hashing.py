@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from itertools import pairwise
 
 import control_play
 import equinox as eqx
@@ -47,6 +48,25 @@ def test_what_a_learned_hash_learns_takes_effect_with_the_next_episode():
     assert {"codes/loss", "world/loss"} <= set(logged)
     np.testing.assert_array_equal(codes(state), known)
     assert np.any(np.asarray(begin(state)) != np.asarray(known))
+
+
+def test_a_world_that_imagines_nothing_leaves_real_frames_and_has_no_lessons():
+    """As a control: what is left is how many different frames an episode has."""
+    sizes, schedule = Sizes(1, 4, 2, 4), Lessons(every=7)
+    reward = Reachability(RSSM(steps=0, sizes=sizes), schedule=schedule)
+    assert reward.lessons is None
+    for needs in ({"codes": "learned"}, {"world": RSSM(steps=0, sizes=sizes, hashed="reconstructed")}):
+        assert Reachability(**{"world": reward.world, **needs}, schedule=schedule).lessons == schedule
+    rng = np.random.default_rng(0)
+    pictures = [control_play.observation(rng, PICTURES) for _ in range(4)]
+    state, step, paid = begun(reward), jax.jit(reward.step), []
+    state = jax.jit(reward.begin)(state, pictures[0])
+    shown = [0, 1, 1, 2, 0, 3, 3, 2]
+    for before, after in pairwise(shown):
+        made = control_play.transition(pictures[before], np.zeros(2), pictures[after], 0)
+        state, stored = step(state, made)
+        paid.append(int(stored[0]))
+    assert paid == [1, 0, 1, 0, 1, 0, 0]
 
 
 def test_an_rssm_is_such_a_world():

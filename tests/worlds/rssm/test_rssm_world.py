@@ -181,7 +181,7 @@ def test_half_precision_is_for_products_alone(lessons):
         (dict(prior="mode"), "prior must be one of sample, mean"),
         (dict(hashed="imagined"), "hashed must be one of real, reconstructed"),
         (dict(precision="float16"), "precision must be one of float32, bfloat16"),
-        (dict(steps=0), "at least 1 action and 1 step"),
+        (dict(steps=-1), "at least 1 action and 0 steps"),
     ],
 )
 def test_options_that_do_not_exist_are_refused(wrong, message):

@@ -95,9 +95,9 @@ class Reachability(ControlReward):
         return ("growth", "growth/made", "growth/seen", "load/episodic", "dropped/episodic")
 
     @property
-    def lessons(self) -> Lessons:
-        """When the world learns."""
-        return self.schedule
+    def lessons(self) -> Lessons | None:
+        """When the world, or a learned hash, learns; None where neither is needed."""
+        return self.schedule if self.world.needed or self.codes == "learned" else None
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int = 1) -> Reachable:
         """An empty memory, and a world that has learned nothing."""

@@ -42,7 +42,7 @@ class ControlRecipe(AnyRecipe):
                              is replayed (sampled), or at which it was made, and is stored (made).
 
     The world model: Dreamer's from pixels, a model of the next state from the state
-        steps:               how many steps ahead it imagines (k).
+        steps:               how many steps ahead it imagines (k); 0 imagines nothing, as a control.
         imagined_actions:    random futures that it imagines from each state (n).
         imagined_draws:      their actions are uniform in -1 .. 1, or normal and cut off there.
         prior:               what follows in them is drawn, or the mean.
@@ -139,12 +139,12 @@ class ControlRecipe(AnyRecipe):
         registry.options(self.reward, self.reward_options)
         registry.factor_options(self.lifelong, self.lifelong_options)
         registry.check_observations(self.reward, self.reward_options, self.observations)
-        self.refuse_below(1, "frames", "action_repeat", "image_size", "steps", "imagined_actions")
+        self.refuse_below(1, "frames", "action_repeat", "image_size", "imagined_actions")
         self.refuse_below(1, "world_batch", "world_length", "world_every", "world_steps")
         self.refuse_below(1, "batch", "hidden", "channels", "crop", "stack", "random_steps", "updates_every")
         self.refuse_below(1, "evaluate_every", "evaluation_episodes")
         self.refuse_below(0, "coefficient", "decay", "extrinsic", "clip", "world_rate", "world_prefill")
-        self.refuse_below(0, "world_free_nats")
+        self.refuse_below(0, "world_free_nats", "steps")
         self.refuse_below(0, "world_pretrain", "learning_rate", "temperature_rate", "target_rate")
         self._refuse_what_cannot_work()
 

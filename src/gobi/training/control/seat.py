@@ -74,7 +74,10 @@ class Program:
         self.slots = assembly.slots(recipe, spec)
         self.lessons = self.reward.lessons
         episodic = self.reward.episodic if isinstance(self.reward, Replayed) else self.reward
-        self.model = episodic.world if isinstance(episodic, Reachability) else None
+        self.model = None
+        # A world that has no lessons is none.
+        if isinstance(episodic, Reachability) and self.lessons is not None:
+            self.model = episodic.world
         self._acted = jax.jit(self._act)
         self._looked = jax.jit(self._look, donate_argnums=1)
         # Bound once: an Equinox module binds its methods anew, and slowly, whenever one is asked for.

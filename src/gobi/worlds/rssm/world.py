@@ -14,7 +14,7 @@ from gobi.errors import GobiError
 from gobi.types import Spec
 from gobi.worlds.random_actions import DRAWS, random_actions
 from gobi.worlds.rssm import network as networks
-from gobi.worlds.rssm.frames import shrink
+from gobi.worlds.rssm.frames import SHAPE, shrink
 from gobi.worlds.rssm.losses import FREE_NATS, model_loss
 from gobi.worlds.rssm.network import Network, Sizes
 from gobi.worlds.rssm.recurrence import Belief
@@ -44,7 +44,7 @@ class RSSMState(eqx.Module):
 class RSSM(eqx.Module):
     """Dreamer's world model without the reward head, for frames and vector actions.
 
-    steps:          k, how far it imagines.
+    steps:          k, how far it imagines; 0 imagines nothing, as a control.
     actions:        n, how many futures; each takes a fresh random action at every step.
     draws:          random actions are `uniform` in -1 .. 1, or `normal` and cut off there.
     prior:          imagined stochastic parts are drawn (`sample`) or the prior's `mean`.
@@ -66,9 +66,9 @@ class RSSM(eqx.Module):
     sizes: Sizes = eqx.field(static=True, default=Sizes())
 
     def __check_init__(self):
-        if min(self.steps, self.actions) < 1:
+        if self.actions < 1 or self.steps < 0:
             raise GobiError(
-                f"the RSSM imagines at least 1 action and 1 step, not {self.actions} and {self.steps}"
+                f"the RSSM imagines at least 1 action and 0 steps, not {self.actions} and {self.steps}"
             )
         for name, known in CHOICES.items():
             if getattr(self, name) not in known:
@@ -80,6 +80,11 @@ class RSSM(eqx.Module):
     def predictions(self) -> int:
         """How many frames it imagines per state."""
         return self.actions * self.steps
+
+    @property
+    def needed(self) -> bool:
+        """Whether anything is asked of it that must be learned."""
+        return self.predictions > 0 or self.hashed == "reconstructed"
 
     def init(self, key: Key[Array, ""], spec: Spec) -> RSSMState:
         """A model that has learned nothing."""
@@ -120,6 +125,8 @@ class RSSM(eqx.Module):
         self, ws: RSSMState, belief: Belief, key: Key[Array, ""]
     ) -> Float32[Array, "predictions 64 64 3"]:
         """Decoded frames of n random futures from one belief: all first steps, then all second ones, ..."""
+        if not self.steps:
+            return jnp.zeros((0, *SHAPE))
         size = ws.network.dynamics.enters.weight.shape[-2] - self.sizes.stochastic
         belief = jax.tree.map(lambda part: jnp.broadcast_to(part, (self.actions, *part.shape)), belief)
         followed = []
