@@ -128,6 +128,16 @@ def test_from_the_state_arms_are_compared_and_decide_nothing_that_the_paper_says
     assert why in judged("control", tmp_path).because
 
 
+def test_runs_from_pixels_come_before_more_of_them_from_the_state(tmp_path):
+    two(tmp_path / "state", SOON, LATE, plateau=400.0, changes={"observations": "state"})
+    two(tmp_path / "pixels", SOON[:2], LATE[:2], changes={"frames": 100_000})
+    evidence = Evidence(gather([tmp_path]))
+    assert evidence.compared(HOPPER, GOBI, RE3).setting == ("100k frames",)
+    found, _ = evidence.whole("dmc", HOPPER)
+    assert found is not None
+    assert found.setting == ("100k frames",)
+
+
 def test_how_often_a_run_was_evaluated_makes_it_no_other(tmp_path):
     changes = {"evaluate_every": 5000, "evaluation_episodes": 3}
     evidence = two(tmp_path, SOON, LATE, changes=changes)

@@ -102,7 +102,8 @@ class Evidence:
     def compared(self, task: str, *arms: str) -> Compared:
         """The arms on a task, each named STUDY/ARM; raises `NotRun` unless all were run in one setting.
 
-        The setting that the studies ask for comes first, then the one with the most seeds.
+        The setting that the studies ask for comes first, then the one with the most seeds; on control tasks
+        what sees the state comes last, for the paper's agents see pixels.
         """
         missing = [arm for arm in arms if not self._settings(arm, task)]
         if missing:
@@ -115,7 +116,7 @@ class Evidence:
 
         def preference(setting: Setting) -> tuple[Any, ...]:
             seeds = sum(len(run.seeds) for arm in arms for run in self._settings(arm, task)[setting])
-            return len(setting) > 0, -seeds, setting
+            return len(setting) > 0, matching.STATE in setting, -seeds, setting
 
         chosen = min(shared, key=preference)
         try:
@@ -149,7 +150,7 @@ class Evidence:
         def preference(setting: Setting) -> tuple[Any, ...]:
             mine = [found[setting] for found in there.values() if setting in found]
             inside = place and any(run.folder.is_relative_to(place.resolve()) for one in mine for run in one)
-            return not inside, -len(mine), len(setting) > 0, setting
+            return not inside, matching.STATE in setting, -len(mine), len(setting) > 0, setting
 
         chosen = min(settings, key=preference)
         groups, apart = of_arms(
