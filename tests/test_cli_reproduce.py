@@ -155,6 +155,15 @@ def test_an_unknown_figure_gets_one_line_that_helps(gobi_command):
     assert "did you mean ablation" in err
 
 
+@pytest.mark.parametrize(("task", "told"), [("hopper", "hopper_hop"), ("no", "pendulum_swingup, hopper_hop")])
+def test_a_task_that_is_none_gets_those_of_the_study(gobi_command, task, told):
+    code, _, err = gobi_command("reproduce", "dmc", "--plan", "--tasks", task)
+    assert code == 1
+    assert f"unknown task of this study '{task}'" in err
+    assert told in err
+    assert "MiniGrid" not in err
+
+
 def test_rewards_are_listed_with_what_they_read_and_their_options(gobi_command):
     code, out, _ = gobi_command("rewards")
     assert code == 0
@@ -162,3 +171,6 @@ def test_rewards_are_listed_with_what_they_read_and_their_options(gobi_command):
         assert f"\n{name} " in out
     assert "full grid (privileged)" in out
     assert "alpha=0.5" in out
+    on_control = out.partition("on control tasks")[2]
+    assert "gobi: credit=arrival, codes=simhash, bits=50" in on_control
+    assert "re3: k=3, form=over_std" in on_control

@@ -15,6 +15,7 @@ from gobi.cli.bars import bars
 from gobi.envs.host import Step
 from gobi.errors import GobiError
 from gobi.training import metrics, run
+from gobi.training.folder import alone
 from gobi.training.host import loop, recipes
 from gobi.training.host import trained as hosted
 from gobi.training.host.recipe import HostRecipe
@@ -155,6 +156,26 @@ class Heard(Listener):
 
     def say(self, text: str) -> None:
         self.said.append(text)
+
+
+def test_a_folder_in_which_another_process_trains_is_refused(tmp_path):
+    folder, plan = run.Folder(tmp_path / "run"), run.Plan(recipes.recipe("gym/CartPole-v1", **SMALL), (0,))
+    run.begin(folder, plan)
+    with alone(folder), pytest.raises(GobiError, match="run is being trained in by another process"):
+        run.go(folder, plan)
+
+
+def test_in_a_pipe_there_is_a_line_now_and_then(monkeypatch, capsys):
+    now = [0.0]
+    monkeypatch.setattr("gobi.cli.bars.time.monotonic", lambda: now[0])
+    row = {name: np.array([0.5]) for name in ("return", "success", "bonus")}
+    with bars() as shown:
+        for seconds in (1, 29, 31, 45, 60, 62):
+            now[0] = seconds
+            shown.row(seconds * 100, 10_000, row, 99.6)
+    told = capsys.readouterr().err.splitlines()
+    line = "of 10,000 frames, return 0.500 success 50% bonus 0.500 100/s"
+    assert told == [f"3,100 {line}", f"6,200 {line}"]
 
 
 def test_advice_on_the_bonus_is_given_once_after_the_first_hundred_thousand_frames(tmp_path):

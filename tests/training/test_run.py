@@ -20,6 +20,7 @@ import pytest
 from gobi.errors import GobiError
 from gobi.memory import table
 from gobi.training import checkpoints, metrics, recipes, run
+from gobi.training.folder import alone
 from gobi.training.recipe import Recipe
 from gobi.training.trainer import Trainer
 
@@ -198,6 +199,15 @@ def test_a_folder_in_use_is_refused(tmp_path):
     (tmp_path / "something").write_text("mine")
     with pytest.raises(GobiError, match="already in use"):
         run.begin(run.Folder(tmp_path), run.Plan(tiny(), (0,)))
+
+
+def test_a_folder_in_which_another_process_trains_is_refused(whole):
+    """As when `gobi resume` is said in a second window."""
+    folder, plan = whole
+    with alone(folder), pytest.raises(GobiError, match="whole is being trained in by another process"):
+        run.go(folder, plan)
+    with alone(folder):
+        pass
 
 
 def test_a_changed_recipe_is_refused_with_the_difference(whole, tmp_path):

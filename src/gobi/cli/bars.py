@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,12 +21,19 @@ from gobi.cli.terminal import console
 from gobi.training.pack import Listener
 from gobi.training.trainer import Row
 
+QUIET_SECONDS = 30.0
+"""Where bars cannot be shown, a line on how far it is comes no sooner than so long after the last one."""
+
 
 class Bars(Listener):
-    """A bar for each stage, and one for training with what matters most beside it."""
+    """A bar for each stage, and one for training with what matters most beside it.
+
+    In a pipe or a log, where bars cannot be shown, there is a line now and then.
+    """
 
     def __init__(self, progress: Progress):
         self.progress = progress
+        self.spoke = time.monotonic()
         self.tasks: dict[str, Any] = {}
         self.training: Any = None
 
@@ -53,6 +61,9 @@ class Bars(Listener):
             ]
         )
         self.progress.update(self.training, completed=frames, told=told)
+        if self.progress.disable and time.monotonic() - self.spoke > QUIET_SECONDS:
+            self.spoke = time.monotonic()
+            self.say(f"{frames:,} of {total:,} frames, {told}")
 
     def say(self, text: str) -> None:
         """Above the bars; long lines are left to the terminal."""
@@ -66,7 +77,7 @@ def _mean(row: Row, name: str) -> float:
 
 @contextlib.contextmanager
 def bars() -> Iterator[Bars]:
-    """Bars on a terminal, nothing in a pipe."""
+    """Bars on a terminal, lines in a pipe."""
     screen = console(error=True)
     columns = (
         TextColumn("{task.description}"),

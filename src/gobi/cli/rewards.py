@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gobi.cli.terminal import say, show
 from gobi.rewards import registry
+from gobi.rewards.control import registry as control
 
 WORLDS_READ = "view, panorama (privileged); the simulator (privileged) with --world real"
 
@@ -24,6 +25,13 @@ def rewards() -> None:
             options = ", ".join(f"{option}={value}" for option, value in registry.defaults(name).items())
             say(f"  {name}: {options}")
     say("what each option means and may be: the reward's page in the documentation (docs/rewards/NAME.md)")
+    say(
+        "\non control tasks (gobi train dmc/...) there are these, with coefficients and options of their own:"
+    )
+    for name in control.REWARDS:
+        options = ", ".join(f"{option}={value}" for option, value in control.defaults(name).items())
+        say(f"  {name}: {options or 'no options'}")
+    say("what they mean: docs/rewards/control.md; all settings: gobi recipe dmc/TASK --set reward=NAME")
 
 
 def _row(name: str) -> list[str]:

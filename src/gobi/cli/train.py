@@ -224,6 +224,9 @@ def go(
     say(f"writing to {folder.path}")
     if getattr(recipe, "observations", "") == "pixels" and jax.default_backend() == "cpu":
         say("from pixels without a GPU this is slow; --observations state learns in minutes")
+    if isinstance(recipe, ControlRecipe) and recipe.imagines and recipe.agent_steps <= recipe.world_prefill:
+        first = recipe.world_prefill * recipe.action_repeat
+        say(f"note: the world model learns from {first:,} frames on; in a shorter run nothing is imagined")
     try:
         with bars() as shown:
             listener = Advising(shown, folder, recipe.coefficient, recipe.reward, recipe.frames_per_action)

@@ -81,7 +81,12 @@ class Study:
 
     def only(self, tasks: Sequence[str], arms: Sequence[str], rewards: Sequence[str] = ()) -> Study:
         """The part of it on some tasks, with some of its arms or rewards; all where none are named."""
-        asked = [find(task) for task in tasks]
+        known = {short(task): task for task in self.tasks}
+        try:
+            asked = [find(task) for task in tasks]
+        except GobiError:
+            wrong = next(task for task in tasks if task not in known and task not in self.tasks)
+            raise unknown("task of this study", wrong, known) from None
         for task in asked:
             if task not in self.tasks:
                 raise GobiError(f"this study has no runs on {task}: it has {', '.join(self.tasks)}")

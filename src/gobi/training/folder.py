@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -83,6 +86,38 @@ class Plan(Generic[R]):
 
 Run = tuple[Folder, Plan]
 """Where a run lies, and what it was asked to do."""
+
+
+@contextlib.contextmanager
+def alone(*folders: Folder) -> Iterator[None]:
+    """While this lasts no other process trains in these folders; refuses those in which one does."""
+    with contextlib.ExitStack() as held:
+        for folder in folders:
+            held.enter_context(_held(folder.path))
+        yield
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """A lock on the folder itself, which leaves no file and ends with the process, however that ends."""
+    try:
+        import fcntl
+    except ImportError:
+        # There are no such locks on this system.
+        yield
+        return
+    place = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise GobiError(f"{path} is being trained in by another process") from None
+        except OSError:
+            # Nor on some disks of a network.
+            pass
+        yield
+    finally:
+        os.close(place)
 
 
 def begin(folder: Folder, plan: Plan) -> None:

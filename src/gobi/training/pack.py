@@ -23,7 +23,7 @@ from gobi.errors import GobiError
 from gobi.memory.crowding import crowded
 from gobi.training import beforehand, checkpoints
 from gobi.training.beforehand import Learned
-from gobi.training.folder import Folder, Plan, Run
+from gobi.training.folder import Folder, Plan, Run, alone
 from gobi.training.record import GridRecord, Outcome
 from gobi.training.stopping import Stopping
 from gobi.training.sweep import same_program
@@ -62,7 +62,8 @@ def go(
     stopping:            when to stop before their end; by default when the user asks for it.
     """
     listener = listener or Listener()
-    return _Pack(runs, listener, checkpoint_seconds, stopping or Stopping(listener.say)).go(checkpoint)
+    with alone(*(folder for folder, _ in runs)):
+        return _Pack(runs, listener, checkpoint_seconds, stopping or Stopping(listener.say)).go(checkpoint)
 
 
 def packs(runs: Iterable[Run], most: int = MOST_AGENTS) -> list[list[Run]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from gobi.rewards import registry as rewards
 from gobi.rewards.control import registry as control_rewards
+from gobi.rewards.control.reachability import PICTURE_OPTIONS
 from gobi.training import assembly
 from gobi.training.any_recipe import AnyRecipe
 from gobi.training.control.recipe import ControlRecipe
@@ -64,6 +65,12 @@ def _of_control(recipe: ControlRecipe) -> Options:
         name: {**control_rewards.defaults(name), **control_rewards.options(name, text)}
         for name, text in pairs.items()
     }
+    if recipe.observations == "state":
+        # Of states there is one way to make codes, and nothing to choose.
+        whole = {
+            name: {option: value for option, value in chosen.items() if option not in PICTURE_OPTIONS}
+            for name, chosen in whole.items()
+        }
     return {name: chosen for name, chosen in whole.items() if chosen}
 
 

@@ -73,6 +73,7 @@ def test_a_run_is_trained_resumed_evaluated_drawn_and_compared(gobi_command):
     assert code == 0, err
     assert f"{TASK} from the state, reward none, recipe gobi, seeds 0 to 1, 1,200 frames" in out
     assert "in training" in out
+    assert "note: the world model" not in out
     assert "mine/curves.png" in out
     assert len(metrics.read(Path("mine/metrics.csv"))["return"]) == 4
 
@@ -94,3 +95,10 @@ def test_a_run_is_trained_resumed_evaluated_drawn_and_compared(gobi_command):
 
     with pytest.raises(GobiError, match="looks at runs on grids only"):
         trained.load(Path("mine"))
+
+
+def test_a_run_too_short_for_a_lesson_of_the_world_says_so(gobi_command):
+    words = ["--reward", "gobi", "--set", "world_prefill=60", "--set", "world_batch=2", *TINY]
+    code, out, err = gobi_command("train", TASK, "--out", "short", *words)
+    assert code == 0, err
+    assert "note: the world model learns from 1,200 frames on; in a shorter run nothing is imagined" in out

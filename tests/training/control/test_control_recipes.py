@@ -10,6 +10,7 @@ from gobi.agents.rad import slots_for
 from gobi.envs.dmc.tasks import TASKS
 from gobi.errors import GobiError
 from gobi.rewards.control import RE3, Lessons, Reachability, Replayed
+from gobi.training import resolved
 from gobi.training.control import assembly, recipes
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.recipe import Recipe, differences, from_json
@@ -84,6 +85,8 @@ def test_from_the_state_gobi_has_a_world_of_states_and_coarser_codes():
     assert (made.episodic.bits, made.normalised) == (16, "lifelong")
     assert assembly.reward(small.changed(normalised="product"), spec).normalised == "product"
     assert (made.episodic.schedule.batch, made.episodic.schedule.length) == (32, 9)
+    assert set(resolved.options(small)["gobi"]) == {"credit", "bits", "untrained"}
+    assert {"codes", "scaling"} < set(resolved.options(recipes.recipe("pendulum_swingup"))["gobi"])
     # Options that are given stay beside; of pixels there are fifty bits as ever.
     for given, options in (
         ({"reward_options": "credit=departure"}, "bits=16,credit=departure"),
@@ -122,7 +125,20 @@ def test_re3_alone_has_the_form_that_the_recipe_gives_it_as_a_factor(changes):
     assert isinstance(alone, RE3)
     assert alone.form == "log"
     chosen = recipes.recipe("hopper_hop", "as_written", reward_options="k=5", **changes)
-    assert chosen.reward_options == "k=5"
+    assert chosen.reward_options == "form=log,k=5"
+
+
+def test_options_that_are_given_stay_beside_those_of_the_recipe():
+    own = "credit=departure,untrained=imagine"
+    for given, options, factor in (
+        ({}, own, "form=log"),
+        ({"reward_options": "bits=8"}, f"{own},bits=8", "form=log"),
+        ({"reward_options": "credit=arrival"}, "untrained=imagine,credit=arrival", "form=log"),
+        ({"lifelong_options": "k=5"}, own, "form=log,k=5"),
+        ({"reward_options": "", "lifelong_options": ""}, "", ""),
+    ):
+        made = recipes.recipe("hopper_hop", "as_written", **given)
+        assert (made.reward_options, made.lifelong_options) == (options, factor)
 
 
 def test_what_a_recipe_says_of_one_reward_is_not_said_of_another():

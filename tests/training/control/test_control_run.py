@@ -23,6 +23,7 @@ from gobi.training.control.changing import Held
 from gobi.training.control.evaluation import Evaluator, seeds_of
 from gobi.training.control.parcel import packed
 from gobi.training.control.recipe import ControlRecipe
+from gobi.training.folder import alone
 from gobi.training.stopping import Stopped
 from gobi.training.trainer import NotFinite
 
@@ -101,6 +102,12 @@ def test_a_run_stopped_and_resumed_is_the_same_as_one_that_never_stopped(tmp_pat
         mine, theirs = frames_held(folder, seed), frames_held(whole, seed)
         np.testing.assert_array_equal(mine[-54:], theirs[-54:])
     assert run.finished(folder, plan)
+
+
+def test_a_folder_in_which_another_process_trains_is_refused(plan, whole):
+    with alone(whole), pytest.raises(GobiError, match="run is being trained in by another process"):
+        loop.go(whole, plan)
+    loop.go(whole, plan)
 
 
 def test_gobi_from_the_state_goes_on_where_it_was(tmp_path):

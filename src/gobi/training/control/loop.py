@@ -24,7 +24,7 @@ from gobi.training.control.parcel import Parcel
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.control.record import ControlRecord
 from gobi.training.control.seat import Seat
-from gobi.training.folder import Folder, Plan
+from gobi.training.folder import Folder, Plan, alone
 from gobi.training.pack import CHECKPOINT_SECONDS, Listener
 from gobi.training.record import Outcome
 from gobi.training.stopping import Stopping
@@ -65,13 +65,14 @@ def go(
     stopping:            when to stop before the end; by default when the user asks for it.
     """
     listener = listener or Listener()
-    found = checkpoints.chosen(folder.checkpoints, checkpoint)
-    record = ControlRecord(folder, plan, found)
-    run = _Run(record, listener, checkpoint_seconds, stopping or Stopping(listener.say))
-    try:
-        run.train()
-    finally:
-        run.close()
+    with alone(folder):
+        found = checkpoints.chosen(folder.checkpoints, checkpoint)
+        record = ControlRecord(folder, plan, found)
+        run = _Run(record, listener, checkpoint_seconds, stopping or Stopping(listener.say))
+        try:
+            run.train()
+        finally:
+            run.close()
     return record.outcome()
 
 

@@ -29,6 +29,9 @@ STATE: dict[str, Any] = {
 """From the state, two cores of a laptop learn in minutes: small networks, which stand a higher learning rate.
 RE3 measures the distance of each replayed step to all that the replay holds, hence fewer of both."""
 
+NOT_YET: dict[str, Any] = {"paid": "sampled"}
+"""Of rewards that learn from what is replayed: what they pay is not known before."""
+
 IMAGINED_STATE: dict[str, Any] = {"world_rate": 1e-3, "world_batch": 32, "world_length": 9}
 """Lessons of a world of state vectors: 256 steps of the replay in each."""
 
@@ -48,30 +51,27 @@ def recipe(task: str, name: str = "gobi", **changes: Any) -> ControlRecipe:
     if name not in NAMES:
         raise unknown("recipe for control tasks", name, NAMES)
     whole = NAMES[name](find(task).id)
-    if changes.get("observations") == "state":
-        changes = _from_the_state(whole, changes)
-    return whole.changed(**{**_options_for(whole, changes), **changes})
+    from_state = changes.get("observations") == "state"
+    changes = {**STATE, **changes} if from_state else changes
+    reward = changes.get("reward", whole.reward)
+    if from_state and registry.find(reward).imagines:
+        changes = {**IMAGINED_STATE, **changes}
+    usual = _options_for(whole, reward, changes.get("lifelong", whole.lifelong), from_state)
+    options = {name: settings.beside(text, changes.get(name)) for name, text in usual.items()}
+    fitting = {} if registry.known_when_made(reward, changes.get("lifelong", whole.lifelong)) else NOT_YET
+    return whole.changed(**{**fitting, **changes, **options})
 
 
-def _from_the_state(whole: ControlRecipe, given: dict[str, Any]) -> dict[str, Any]:
-    """What changes of a recipe, and what was given, which holds where both name a field."""
-    changes = {**STATE, **given}
-    if not registry.find(changes["reward"]).imagines:
-        return changes
-    options = given.get("reward_options", whole.reward_options or None)
-    return {**IMAGINED_STATE, **changes, "reward_options": settings.beside(STATE_OPTIONS, options)}
+def _options_for(whole: ControlRecipe, reward: str, lifelong: str, from_state: bool) -> dict[str, str]:
+    """The options that a recipe has for the rewards that were chosen: those of others are none of theirs.
 
-
-def _options_for(whole: ControlRecipe, changes: dict[str, Any]) -> dict[str, str]:
-    """The options that a recipe has for the rewards that were chosen: those of others are none of theirs."""
+    Options that are given stay beside them; "" takes them away.
+    """
     said = {whole.lifelong: whole.lifelong_options}
-    reward, lifelong = changes.get("reward", whole.reward), changes.get("lifelong", whole.lifelong)
-    fitting = {"lifelong_options": said.get(lifelong, "")}
-    if not registry.find(reward).imagines:
-        fitting["reward_options"] = said.get(reward, "")
-    if not registry.known_when_made(reward, lifelong):
-        fitting["paid"] = "sampled"
-    return fitting
+    own = said.get(reward, "")
+    if registry.find(reward).imagines:
+        own = settings.beside(STATE_OPTIONS if from_state else "", whole.reward_options or None)
+    return {"reward_options": own, "lifelong_options": said.get(lifelong, "")}
 
 
 def on_a_cpu(whole: ControlRecipe, **given: Any) -> ControlRecipe:

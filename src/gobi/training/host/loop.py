@@ -19,7 +19,7 @@ from gobi.envs import host
 from gobi.envs.host import Host
 from gobi.memory.crowding import crowded
 from gobi.training import checkpoints
-from gobi.training.folder import Folder, Plan
+from gobi.training.folder import Folder, Plan, alone
 from gobi.training.host import seat
 from gobi.training.host.recipe import HostRecipe
 from gobi.training.host.record import HostRecord
@@ -45,13 +45,14 @@ def go(
     stopping:            when to stop before the end; by default when the user asks for it.
     """
     listener = listener or Listener()
-    found = checkpoints.chosen(folder.checkpoints, checkpoint)
-    record = HostRecord(folder, plan, found)
-    run = _Run(record, listener, checkpoint_seconds, stopping or Stopping(listener.say))
-    try:
-        run.train()
-    finally:
-        run.close()
+    with alone(folder):
+        found = checkpoints.chosen(folder.checkpoints, checkpoint)
+        record = HostRecord(folder, plan, found)
+        run = _Run(record, listener, checkpoint_seconds, stopping or Stopping(listener.say))
+        try:
+            run.train()
+        finally:
+            run.close()
     return record.outcome()
 
 
