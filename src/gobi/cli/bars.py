@@ -21,6 +21,8 @@ from gobi.cli.terminal import console
 from gobi.training.pack import Listener
 from gobi.training.trainer import Row
 
+SHOWN = {"return": ".3f", "success": ".0%", "bonus": ".3f"}
+"""What is told of a row, and how it is written."""
 QUIET_SECONDS = 30.0
 """Where bars cannot be shown, a line on how far it is comes no sooner than so long after the last one."""
 
@@ -52,14 +54,9 @@ class Bars(Listener):
             self.progress.remove_task(self.tasks.pop(name))
         if self.training is None:
             self.training = self.progress.add_task("training", total=total, completed=0, told="")
-        told = " ".join(
-            [
-                f"return {_mean(row, 'return'):.3f}",
-                f"success {_mean(row, 'success'):.0%}",
-                f"bonus {_mean(row, 'bonus'):.3f}",
-                f"{steps_per_second:,.0f}/s",
-            ]
-        )
+        # Before the first row of a run there is nothing to tell but how fast it is.
+        known = [f"{name} {_mean(row, name):{form}}" for name, form in SHOWN.items() if name in row]
+        told = " ".join([*known, f"{steps_per_second:,.0f}/s"])
         self.progress.update(self.training, completed=frames, told=told)
         if self.progress.disable and time.monotonic() - self.spoke > QUIET_SECONDS:
             self.spoke = time.monotonic()
@@ -72,7 +69,7 @@ class Bars(Listener):
 
 def _mean(row: Row, name: str) -> float:
     """Over the seeds; 0 before the first episode ended."""
-    return float(np.nan_to_num(row[name]).mean()) if name in row else 0.0
+    return float(np.nan_to_num(row[name]).mean())
 
 
 @contextlib.contextmanager
