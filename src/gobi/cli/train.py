@@ -224,7 +224,7 @@ def go(
     say(f"writing to {folder.path}")
     if getattr(recipe, "observations", "") == "pixels" and jax.default_backend() == "cpu":
         say("from pixels without a GPU this is slow; --observations state learns in minutes")
-    if isinstance(recipe, ControlRecipe) and recipe.imagines and recipe.agent_steps <= recipe.world_prefill:
+    if isinstance(recipe, ControlRecipe) and recipe.too_short_to_imagine:
         first = recipe.world_prefill * recipe.action_repeat
         say(f"note: the world model learns from {first:,} frames on; in a shorter run nothing is imagined")
     try:

@@ -81,15 +81,7 @@ class Study:
 
     def only(self, tasks: Sequence[str], arms: Sequence[str], rewards: Sequence[str] = ()) -> Study:
         """The part of it on some tasks, with some of its arms or rewards; all where none are named."""
-        known = {short(task): task for task in self.tasks}
-        try:
-            asked = [find(task) for task in tasks]
-        except GobiError:
-            wrong = next(task for task in tasks if task not in known and task not in self.tasks)
-            raise unknown("task of this study", wrong, known) from None
-        for task in asked:
-            if task not in self.tasks:
-                raise GobiError(f"this study has no runs on {task}: it has {', '.join(self.tasks)}")
+        asked = [self._find(task) for task in tasks]
         names = list(dict.fromkeys(arm.name for arm in self.arms))
         for name in arms:
             if name not in names:
@@ -108,6 +100,16 @@ class Study:
         if not kept:
             raise GobiError("none of the study's runs is of all that: these tasks, these arms, these rewards")
         return dataclasses.replace(self, arms=kept)
+
+    def _find(self, name: str) -> str:
+        """The full id of one of its tasks."""
+        try:
+            task = find(name)
+        except GobiError:
+            raise unknown("task of this study", name, map(short, self.tasks)) from None
+        if task not in self.tasks:
+            raise GobiError(f"this study has no runs on {task}: it has {', '.join(self.tasks)}")
+        return task
 
 
 def find(task: str) -> str:

@@ -106,7 +106,7 @@ def test_from_the_state_gobi_has_a_world_of_states_and_coarser_codes():
         ({"reward_options": "codes=learned"}, "the option codes=learned is for pictures"),
         ({"hashed": "reconstructed"}, "hashed=reconstructed is for a world of pictures"),
         ({"world_free_nats": 1.0}, "world_free_nats=1.0 is for a world of pictures"),
-        ({"world_length": 1}, "world_length must be at least 2 from the state"),
+        ({"world_length": 1}, "from the state world_length must be at least 2"),
     ],
 )
 def test_what_only_pictures_have_is_refused_from_the_state(changes, told):
@@ -200,6 +200,16 @@ def test_a_replay_that_may_hold_no_whole_sequence_is_refused():
     with pytest.raises(GobiError, match=r"capacity must be at least 99, .* world_length=50 .*, got 98"):
         assembly.reward(small, spec)
     assembly.reward(small.changed(capacity=99), spec)
+
+
+def test_a_run_without_a_lesson_is_too_short_to_imagine_unless_it_would_not_anyway():
+    def short(frames: int, **changes) -> bool:
+        return recipes.recipe("hopper_hop", frames=frames, **changes).too_short_to_imagine
+
+    assert short(5000)
+    assert not short(5001)
+    assert not short(5000, steps=0)
+    assert not short(5000, reward="re3")
 
 
 def test_frames_are_whole_agent_steps():

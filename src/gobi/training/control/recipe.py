@@ -175,7 +175,7 @@ class ControlRecipe(AnyRecipe):
         if self.observations == "pixels" or not self.imagines:
             return
         if self.world_length < 2:
-            raise GobiError("world_length must be at least 2 from the state, which is a step to learn from")
+            raise GobiError("from the state world_length must be at least 2: one step to learn from")
         for field in dataclasses.fields(self):
             if field.name in PICTURE_SETTINGS and (value := getattr(self, field.name)) != field.default:
                 raise GobiError(
@@ -186,6 +186,11 @@ class ControlRecipe(AnyRecipe):
     def imagines(self) -> bool:
         """Whether the reward needs a world model."""
         return registry.find(self.reward).imagines
+
+    @property
+    def too_short_to_imagine(self) -> bool:
+        """Whether the run ends before its world model has learned anything to imagine with."""
+        return self.imagines and self.steps > 0 and self.agent_steps <= self.world_prefill
 
     @property
     def network(self) -> str:
