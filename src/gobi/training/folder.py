@@ -102,11 +102,12 @@ def _held(path: Path) -> Iterator[None]:
     """A lock on the folder itself, which leaves no file and ends with the process, however that ends."""
     try:
         import fcntl
-    except ImportError:
-        # There are no such locks on this system.
+
+        place = os.open(path, os.O_RDONLY)
+    except (ImportError, FileNotFoundError):
+        # A system that has no such locks; a folder that was never begun, which is refused for that.
         yield
         return
-    place = os.open(path, os.O_RDONLY)
     try:
         try:
             fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
