@@ -77,7 +77,7 @@ class Replayed(ControlReward):
     def at_sampling(
         self, state: Any, key: Key[Array, ""], stored: Float32[Array, " batch"], batch: Any
     ) -> tuple[Any, Float32[Array, " batch"], Metrics]:
-        """Both factors, multiplied; by the deviation of all such products so far, if that is asked for."""
+        """Both factors, multiplied; if asked for, divided by the deviation of all such products so far."""
         one, other = jax.random.split(key)
         episodic, growth, logged = self.episodic.at_sampling(state[0], one, stored, batch)
         lifelong, bonus, more = self.lifelong.at_sampling(state[1], other, jnp.ones_like(stored), batch)
