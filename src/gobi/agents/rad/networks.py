@@ -90,7 +90,7 @@ class Convolution(eqx.Module):
         return (length - KERNEL) // self.stride + 1
 
 
-def in_blocks(dtype: jnp.dtype) -> bool:
+def gives_blocks(dtype: jnp.dtype) -> bool:
     """Whether convolutions in this dtype give blocks: who makes features and who reads them must agree."""
     return dtype == jnp.bfloat16
 
@@ -107,7 +107,7 @@ class Convolutions(eqx.Module):
         """
         first, *rest = self.layers
         layers = eqx.tree_at(lambda layer: layer.kernel, first, first.kernel / BRIGHTEST), *rest
-        x = (_on_blocks if in_blocks(first.kernel.dtype) else _on_pixels)(layers, pixels)
+        x = (_on_blocks if gives_blocks(first.kernel.dtype) else _on_pixels)(layers, pixels)
         return x.reshape(x.shape[0], -1)
 
 
@@ -139,7 +139,7 @@ class Projection(eqx.Module):
     """Features to few: a linear map, layer normalisation, tanh.
 
     shape:  height, width and channels of the picture whose features it is given, pixel after pixel; or block
-            after block, see `in_blocks`.
+            after block, see `gives_blocks`.
     """
 
     linear: Linear
@@ -284,7 +284,7 @@ def encoder_in(part: Part, dtype: jnp.dtype) -> Part:
 
     def cast(node):
         if isinstance(node, Projection):
-            node = node.in_blocks() if in_blocks(dtype) else node
+            node = node.in_blocks() if gives_blocks(dtype) else node
             return eqx.tree_at(lambda projection: projection.linear, node, _in(node.linear, dtype))
         if isinstance(node, Convolution):
             return eqx.tree_at(lambda layer: layer.kernel, node, _in(node.kernel, dtype))
