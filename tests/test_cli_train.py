@@ -52,6 +52,10 @@ TINY = [
         ),
         (["train", "DoorKey-5x5", "--set", "task=Empty-5x5"], "--set cannot change the task"),
         (["train", "DoorKey-5x5", "--set", "coeficient=1"], "did you mean coefficient"),
+        (
+            ["train", "DoorKey-5x5", "--reward", "rnd", "--set", "reward=ride"],
+            "reward is given twice: --set reward=ride and --reward rnd",
+        ),
         (["train", "DoorKey-5x5", "--set", "coefficient"], "FIELD=VALUE"),
         (["train", "DoorKey-5x5", "--set", "counts=mine"], "counts must be one of per_env, shared"),
         (["train", "DoorKey-5x5", "--frames", "many"], "frames must be of type int"),

@@ -53,6 +53,8 @@ GOBI = {
 STATE = {
     "task": "cartpole_balance",
     "observations": "state",
+    "channels": 32,
+    "crop": 84,
     "world_size": "paper",
     "world_precision": "bfloat16",
 }

@@ -93,11 +93,17 @@ def train(
     at_least("--checkpoint-seconds", checkpoint_seconds, 0)
     if deterministic:
         make_deterministic()
-    named = {"reward": reward, "world": world, "network": network, "observations": observations}
-    words = [f"{name}={value}" for name, value in named.items() if value]
-    words += [f"frames={frames}"] if frames else []
-    words += [] if extrinsic is None else [f"extrinsic={extrinsic}"]
-    chosen = choose(task, recipe, read_settings(task, [*settings, *words]))
+    given = read_settings(
+        task,
+        settings,
+        reward=reward,
+        world=world,
+        network=network,
+        observations=observations,
+        frames=frames,
+        extrinsic="" if extrinsic is None else str(extrinsic),
+    )
+    chosen = choose(task, recipe, given)
     plan = run.Plan(chosen, numbers, deterministic)
     _refuse_what_cannot_start(chosen)
     paid = own.short(chosen.reward) if own.is_own(chosen.reward) else chosen.reward
@@ -133,15 +139,25 @@ def resume(
     go(place, plan, checkpoint, checkpoint_seconds)
 
 
-def recipe(task: TaskName, /, *, recipe: str = "gobi", settings: Settings = ()) -> None:
-    """Prints a whole recipe as JSON: every setting of a run.
+def recipe(
+    task: TaskName,
+    /,
+    *,
+    reward: str = "",
+    recipe: str = "gobi",
+    observations: Literal["pixels", "state", ""] = "",
+    settings: Settings = (),
+) -> None:
+    """Prints a whole recipe as JSON: every setting of a run. On a CPU `gobi train` changes what suits it.
 
     Args:
         task: the task.
-        recipe: gobi (ours), as_coded (the paper's public code) or as_written (its text).
+        reward: the intrinsic reward; by default the recipe's.
+        recipe: gobi (ours), as_coded (the paper's public code, on grids) or as_written (its text).
+        observations: on control tasks, what the agent sees; by default pixels.
         settings: changes one field; may be given several times.
     """
-    given = read_settings(task, settings)
+    given = read_settings(task, settings, reward=reward, observations=observations)
     print(_named(task, recipe, given).to_json())
 
 
@@ -169,15 +185,23 @@ def _kind(task: str) -> type[AnyTask]:
     return ControlRecipe if dmc.is_control(task) else Recipe
 
 
-def read_settings(task: str, words: Sequence[str]) -> dict[str, Any]:
-    """FIELD=VALUE words as settings; what only tasks of another kind have is called so."""
+def read_settings(task: str, words: Sequence[str], **flags: str) -> dict[str, Any]:
+    """FIELD=VALUE words as settings, and flags that are named like fields; empty ones were not given.
+
+    What only tasks of another kind have is called so. Of two words for a field the later one counts, as in a
+    command to which something was added; a flag that contradicts a word is refused.
+    """
     mine = _kind(task)
+    by_flag = [f"{name}={value}" for name, value in flags.items() if value]
     fields = {kind: {field.name for field in dataclasses.fields(kind)} for kind in HOMES}
-    for name in (word.partition("=")[0] for word in words):
+    for name in (word.partition("=")[0] for word in [*words, *by_flag]):
         homes = [home for kind, home in HOMES.items() if name in fields[kind]]
         if homes and name not in fields[mine]:
             raise GobiError(f"{name} is a setting of {homes[0]}: {task or 'this task'} has none")
     given = mine.read_settings(words)
+    for name, value in mine.read_settings(by_flag).items():
+        if given.setdefault(name, value) != value:
+            raise GobiError(f"{name} is given twice: --set {name}={given[name]} and --{name} {value}")
     if own.is_own(given.get("reward", "")):
         # A run belongs to the file as it is now.
         given["reward"] = own.pinned(given["reward"])

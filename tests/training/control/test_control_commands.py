@@ -49,6 +49,12 @@ TINY = [
         (["train", "dmc/hopper_hop", "--set", "task=dmc/walker_run"], "--set cannot change the task"),
         (["train", "dmc/hopper_hop", "--set", "reward_options=kk=1"], "unknown option of gobi 'kk'"),
         (["recipe", "dmc/nothing_at_all"], "unknown control task"),
+        (["recipe", "DoorKey-5x5", "--observations", "state"], "observations is a setting of control tasks"),
+        (
+            [*FROM_STATE, "--set", "observations=pixels"],
+            "observations is given twice: --set observations=pixels",
+        ),
+        ([*FROM_STATE, "--set", "stack=1"], "stack=1 is for pictures"),
     ],
 )
 def test_wrong_input_gets_one_line_that_helps(gobi_command, words, told):
@@ -65,6 +71,11 @@ def test_a_recipe_is_printed_whole_and_can_be_read_again(gobi_command):
     assert code == 0
     expected = recipes.recipe("pendulum_swingup", observations="state", frames=100_000, hidden=64)
     assert json.loads(out) == json.loads(expected.to_json())
+    flags = ["--observations", "state", "--reward", "gobi"]
+    expected = recipes.recipe("pendulum_swingup", observations="state", reward="gobi")
+    assert json.loads(gobi_command("recipe", "dmc/pendulum_swingup", *flags)[1]) == json.loads(
+        expected.to_json()
+    )
 
 
 def test_a_run_is_trained_resumed_evaluated_drawn_and_compared(gobi_command):

@@ -107,12 +107,22 @@ def test_from_the_state_gobi_has_a_world_of_states_and_coarser_codes():
         ({"hashed": "reconstructed"}, "hashed=reconstructed is for a world of pictures"),
         ({"world_free_nats": 1.0}, "world_free_nats=1.0 is for a world of pictures"),
         ({"world_length": 1}, "from the state world_length must be at least 2"),
+        ({"channels": 16}, "channels=16 is for pictures: train with --observations pixels"),
+        ({"crop": 64}, "crop=64 is for pictures"),
+        ({"stack": 1}, "stack=1 is for pictures"),
+        ({"precision": "bfloat16"}, "precision=bfloat16 is for pictures"),
     ],
 )
 def test_what_only_pictures_have_is_refused_from_the_state(changes, told):
     with pytest.raises(GobiError, match=told):
         recipes.recipe("pendulum_swingup", observations="state", reward="gobi", **changes)
     recipes.recipe("pendulum_swingup", reward="gobi", **changes)
+
+
+def test_a_reward_that_imagines_nothing_leaves_the_world_s_settings_alone():
+    recipes.recipe("pendulum_swingup", observations="state", reward="re3", world_length=1, prior="mean")
+    with pytest.raises(GobiError, match="stack=1 is for pictures"):
+        recipes.recipe("pendulum_swingup", observations="state", reward="re3", stack=1)
 
 
 @pytest.mark.parametrize("changes", [{"reward": "re3"}, {"observations": "state"}])

@@ -11,8 +11,10 @@ from gobi.errors import GobiError
 from gobi.rewards.control import registry
 from gobi.training.any_recipe import AnyRecipe, later
 
-PICTURE_SETTINGS = ("prior", "hashed", "world_size", "world_free_nats", "world_precision")
-"""Settings of the world model of pixels, which that of state vectors does not have."""
+LEARNER_OF_PICTURES = ("channels", "crop", "stack", "precision")
+WORLD_OF_PICTURES = ("prior", "hashed", "world_size", "world_free_nats", "world_precision")
+"""Settings of the learner, and of the world model, that mean nothing of state vectors. The size of a frame is
+not among them: films have it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -172,14 +174,17 @@ class ControlRecipe(AnyRecipe):
             )
 
     def _refuse_what_is_of_pictures(self) -> None:
-        if self.observations == "pixels" or not self.imagines:
+        if self.observations == "pixels":
             return
-        if self.world_length < 2:
+        if self.imagines and self.world_length < 2:
             raise GobiError("from the state world_length must be at least 2: one step to learn from")
+        of_pictures: dict[str, str] = dict.fromkeys(LEARNER_OF_PICTURES, "pictures")
+        if self.imagines:
+            of_pictures |= dict.fromkeys(WORLD_OF_PICTURES, "a world of pictures")
         for field in dataclasses.fields(self):
-            if field.name in PICTURE_SETTINGS and (value := getattr(self, field.name)) != field.default:
+            if field.name in of_pictures and (value := getattr(self, field.name)) != field.default:
                 raise GobiError(
-                    f"{field.name}={value} is for a world of pictures: train with --observations pixels"
+                    f"{field.name}={value} is for {of_pictures[field.name]}: train with --observations pixels"
                 )
 
     @property
