@@ -27,7 +27,10 @@ def test_compare_tells_the_groups_and_writes_page_pictures_and_numbers(gobi_comm
     assert (code, err) == (0, "")
     (row,) = (line.split() for line in out.splitlines() if line.startswith("MultiRoom-N7-S8-v0  gobi"))
     assert row[:8] == ["MultiRoom-N7-S8-v0", "gobi", "1", "4", "8.00M", "0.600", "(0.600", "to"]
-    assert "a seed of 'count' has a larger area than one of 'gobi': 0.000 (0.000 to 0.000)" in out
+    (pair,) = (line for line in out.splitlines() if line.startswith("a seed of"))
+    assert pair.startswith("a seed of 'count' has a larger area than one of 'gobi': 0.000 (0.000 to 0.000), ")
+    # Two seeds against four: no interval, however narrow, says more than that.
+    assert pair.endswith("; too few seeds to tell")
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
     assert "open out/comparison.html" in out
     assert all(name in out.splitlines()[-1] for name in FILES)
@@ -37,6 +40,26 @@ def test_compare_tells_the_groups_and_writes_page_pictures_and_numbers(gobi_comm
     with Image.open(tmp_path / "out" / "curves-MultiRoom-N7-S8-v0.png") as picture:
         assert picture.size[0] > 600
     assert "<title>2 methods on MultiRoom-N7-S8-v0</title>" in (tmp_path / "out/comparison.html").read_text()
+
+
+def test_a_pair_of_methods_is_told_with_its_verdict(gobi_command, tmp_path):
+    make_run(tmp_path / "in" / "gobi")
+    make_run(tmp_path / "in" / "count", reward="count", solved_at=(5e6, 6e6, 6.5e6, 7e6))
+    _, out, _ = gobi_command("compare", "in", "--out", "out")
+    assert (
+        "one of 'gobi': 0.000 (0.000 to 0.000), MultiRoom-N7-S8-v0, over 8.00M frames; 'gobi' is better"
+        in out
+    )
+
+
+def test_many_pairs_are_counted_and_left_to_the_page(gobi_command, tmp_path):
+    for place, reward in enumerate(("gobi", "count", "rnd", "ride", "noveld", "icm")):
+        times = tuple(1e6 + 1e5 * (place == 0) + 1e3 * seed for seed in range(4))
+        make_run(tmp_path / "in" / reward, reward=reward, solved_at=times)
+    _, out, _ = gobi_command("compare", "in", "--out", "out")
+    # All but one are the same.
+    assert "15 pairs of methods, all on the page; in 5 of them one is better by area" in out
+    assert "a seed of" not in out
 
 
 def test_the_results_that_are_kept_can_be_compared_as_the_documentation_says(gobi_command, monkeypatch):

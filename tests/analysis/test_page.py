@@ -282,7 +282,7 @@ def test_a_verdict_says_no_more_than_the_seeds_do(tmp_path, theirs, words):
     make_run(tmp_path / "a", solved_at=SOON)
     make_run(tmp_path / "b", reward="r3", solved_at=theirs, seeds=tuple(range(len(theirs))))
     (pair,) = compare([tmp_path]).pairs
-    assert verdict(pair, 0, 1) == words
+    assert verdict(pair, "A", "B") == words
 
 
 S4 = "MiniGrid-KeyCorridorS4R3-v0"
@@ -305,7 +305,7 @@ def test_a_verdict_over_tasks_that_disagree_says_so(tmp_path, theirs, words):
         make_run(tmp_path / task / "a", task=task, solved_at=SOON)
         make_run(tmp_path / task / "b", task=task, reward="r3", solved_at=times)
     (pair,) = compare([tmp_path]).pairs
-    assert verdict(pair, 0, 1) == words
+    assert verdict(pair, "A", "B") == words
 
 
 def test_cards_stand_side_by_side_with_what_differs_marked(text):

@@ -36,23 +36,23 @@ def _line(comparison: Comparison, pair: Pair) -> str:
     over = " to ".join(dict.fromkeys(map(millions, (min(pair.ends), max(pair.ends)))))
     cells = [text_cell(where, "on"), text_cell(over, "over frames")]
     cells += [number_cell(row, name) for row, name in zip(pair.rows, HEADINGS[3:], strict=False)]
-    cells += [text_cell(verdict(pair, a, b), HEADINGS[-1])]
+    cells += [text_cell(verdict(pair, letter(a), letter(b)), HEADINGS[-1])]
     return f"<tr>{head}{''.join(cells)}</tr>"
 
 
-def verdict(pair: Pair, mine: int, other: int) -> str:
-    """What the areas allow to say, in words; the methods go by the letters of these numbers.
+def verdict(pair: Pair, mine: str, other: str) -> str:
+    """What the areas allow to say, in words; the methods go by these names.
 
     Where tasks disagree there is no winner over all of them, whatever the mean over tasks is.
     """
     ours, theirs = pair.on.count("better"), pair.on.count("worse")
     if ours and theirs:
         of = f"of {len(pair.on)}"
-        return f"tasks disagree: {letter(mine)} is better on {ours}, {letter(other)} on {theirs} {of}"
+        return f"tasks disagree: {mine} is better on {ours}, {other} on {theirs} {of}"
     words: dict[Direction, str] = {
         "too few seeds": "too few seeds to tell",
-        "better": f"{letter(mine)} is better",
-        "worse": f"{letter(other)} is better",
+        "better": f"{mine} is better",
+        "worse": f"{other} is better",
         "alike": "cannot be told apart",
     }
     behind = {"better": pair.losses, "worse": pair.wins}.get(pair.verdict, 0)

@@ -14,6 +14,8 @@ from gobi.analysis.cells import shown
 from gobi.analysis.comparison import Comparison, frames_of, millions
 from gobi.analysis.drawing import png
 from gobi.analysis.grouping import Peeks
+from gobi.analysis.pair_table import verdict
+from gobi.analysis.pairs import Pair
 from gobi.cli.arguments import UsageError, check_seed
 from gobi.cli.output import new_folder
 from gobi.cli.terminal import say, show
@@ -32,6 +34,9 @@ HEADINGS = (
     "solved",
     "frames to threshold",
 )
+
+MOST_PAIRS = 10
+"""Of methods, that are told line by line: each of five with each other."""
 
 
 def compare(
@@ -75,14 +80,24 @@ def _tell(found: Comparison) -> None:
         texts = [_text(found, one.task, name, key) for key in ("final", "area", "solved", "frames_mean")]
         rows.append([bare(one.task), name, str(len(one.runs)), str(len(one.curves)), frames_of(one), *texts])
     show(rows, HEADINGS, numbers=HEADINGS[2:])
-    for row in found.rows:
-        if row.statistic == "improvement_area":
-            value, interval = shown(row)
-            over = f"{millions(row.frames)} frames" if row.frames else "the frames that both have"
-            say(f"a seed of '{row.method}' has a larger area than one of '{row.other}': {value}"
-                f"{f' ({interval})' if interval else ''}, {bare(row.task)}, over {over}")  # fmt: skip
+    if len(found.pairs) > MOST_PAIRS:
+        apart = sum(pair.verdict in ("better", "worse") for pair in found.pairs)
+        say(f"{len(found.pairs)} pairs of methods, all on the page; in {apart} of them one is better by area")
+    else:
+        for pair in found.pairs:
+            _tell_pair(pair)
     for note in comparisons.notes(found):
         say(f"note: {note}")
+
+
+def _tell_pair(pair: Pair) -> None:
+    """How often a seed of one is better than one of the other; where seeds are too few, that they are."""
+    (row,) = (row for row in pair.rows if row.statistic == "improvement_area")
+    value, interval = shown(row)
+    over = f"{millions(row.frames)} frames" if row.frames else "the frames that both have"
+    seen = f"{value}{f' ({interval})' if interval else ''}, {bare(row.task)}, over {over}"
+    judged = verdict(pair, f"'{row.method}'", f"'{row.other}'")
+    say(f"a seed of '{row.method}' has a larger area than one of '{row.other}': {seen}; {judged}")
 
 
 def _text(found: Comparison, task: str, method: str, statistic: str) -> str:
