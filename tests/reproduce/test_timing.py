@@ -146,6 +146,14 @@ def test_what_is_done_takes_no_time(tmp_path):
     assert guess(tmp_path, [one]) == pytest.approx(whole / 2)
 
 
+def test_packs_that_are_trained_at_once_take_as_long_as_whoever_has_most_to_do(tmp_path):
+    trained(tmp_path / "a", 200.0)
+    packs, known = [[planned(tmp_path / str(n))] for n in range(5)], timing.earlier(tmp_path)
+    one = guess(tmp_path, packs[0]) + timing.COMPILING
+    for at_once, rounds in ((1, 5), (2, 3), (4, 2), (5, 1), (8, 1)):
+        assert timing.seconds(packs, known, at_once) == pytest.approx(rounds * one)
+
+
 def on_control(folder: Path, **changes) -> list[Run]:
     return [(Folder(folder), Plan(control.recipe("hopper_hop", frames=FRAMES, **changes), (0, 1)))]
 

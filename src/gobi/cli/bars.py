@@ -30,30 +30,41 @@ QUIET_SECONDS = 30.0
 class Bars(Listener):
     """A bar for each stage, and one for training with what matters most beside it.
 
-    In a pipe or a log, where bars cannot be shown, there is a line now and then.
+    In a pipe or a log, where bars cannot be shown, there is a line now and then. One of several runs that are
+    trained at once has a name.
     """
 
-    def __init__(self, progress: Progress):
-        self.progress = progress
+    def __init__(self, progress: Progress, name: str = ""):
+        self.progress, self.name = progress, name
         self.spoke = time.monotonic()
         self.tasks: dict[str, Any] = {}
         self.training: Any = None
 
+    def of(self, name: str) -> Bars:
+        """Bars beside these, of a run of this name."""
+        return Bars(self.progress, name)
+
+    def clear(self) -> None:
+        """Takes the bars away."""
+        self._clear_stages(list(self.tasks))
+        if self.training is not None:
+            self.progress.remove_task(self.training)
+            self.training = None
+
     def stage(self, what: str, done: int, total: int) -> None:
         """A bar of its own for each stage; one that is done disappears."""
-        for other in [name for name in self.tasks if name.split(",")[0] != what.split(",")[0]]:
-            self.progress.remove_task(self.tasks.pop(other))
-        name = what.split(",")[0]
+        name, shown = what.split(",")[0], self._named(what, " ")
+        self._clear_stages([other for other in self.tasks if other != name])
         if name not in self.tasks:
-            self.tasks[name] = self.progress.add_task(what, total=total, told="")
-        self.progress.update(self.tasks[name], description=what, completed=done, total=total)
+            self.tasks[name] = self.progress.add_task(shown, total=total, told="")
+        self.progress.update(self.tasks[name], description=shown, completed=done, total=total)
 
     def row(self, frames: int, total: int, row: Row, steps_per_second: float) -> None:
         """Return, success and speed."""
-        for name in list(self.tasks):
-            self.progress.remove_task(self.tasks.pop(name))
+        self._clear_stages(list(self.tasks))
         if self.training is None:
-            self.training = self.progress.add_task("training", total=total, completed=0, told="")
+            what = self._named("training", " ")
+            self.training = self.progress.add_task(what, total=total, completed=0, told="")
         # Before the first row of a run there is nothing to tell but how fast it is.
         known = [f"{name} {_mean(row, name):{form}}" for name, form in SHOWN.items() if name in row]
         told = " ".join([*known, f"{steps_per_second:,.0f}/s"])
@@ -64,7 +75,14 @@ class Bars(Listener):
 
     def say(self, text: str) -> None:
         """Above the bars; long lines are left to the terminal."""
-        self.progress.console.print(text, soft_wrap=True)
+        self.progress.console.print(self._named(text, ": "), soft_wrap=True)
+
+    def _clear_stages(self, names: list[str]) -> None:
+        for name in names:
+            self.progress.remove_task(self.tasks.pop(name))
+
+    def _named(self, text: str, between: str) -> str:
+        return f"{self.name}{between}{text}" if self.name else text
 
 
 def _mean(row: Row, name: str) -> float:

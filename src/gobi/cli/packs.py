@@ -1,7 +1,7 @@
 """Trains many runs in packs: what is done is not done again, and what is left when the time is up is told.
 
 On grids, runs that one program can train are one pack. A run on a control task, whose seeds are side by side
-already, is a pack of its own.
+already, is a pack of its own; several of those can be trained at once, each in a process.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from gobi.cli.bars import bars
+from gobi.cli.crew import Crew
 from gobi.cli.terminal import say, show
 from gobi.cli.train import draw_curves
 from gobi.errors import GobiError
@@ -23,6 +24,7 @@ from gobi.training import pack, run
 from gobi.training.control import loop as control
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.folder import Run, changed_options, refuse_changed_options
+from gobi.training.pack import Listener
 from gobi.training.recipe import differences
 from gobi.training.record import Outcome
 from gobi.training.stopping import Stopping
@@ -31,6 +33,8 @@ from gobi.training.trainer import NotFinite
 ON_A_CPU = 16
 """Agents in one pack where there is no accelerator: more bring no speed there, and take memory."""
 
+STOPPED = "stopped and saved: the same command goes on from there"
+STOPPED_AT_ONCE = "stopped at once: the same command goes on from what was saved before, if anything was"
 
 ON_GRIDS = {"return": ".3f", "success": ".0%"}
 ON_CONTROL = {"return": ".1f"}
@@ -95,7 +99,8 @@ def train(packs: Sequence[Sequence[Run]], until: float | None = None) -> list[Ru
 
     until:  the moment of `time.monotonic` when that is.
     """
-    stopping, broken = Stopping(say, until), []
+    stopping = Stopping(say, until)
+    broken: list[GobiError] = []
     for number, group in enumerate(packs, start=1):
         if until is not None and time.monotonic() >= until:
             return [one for later in packs[number - 1 :] for one in later]
@@ -113,18 +118,88 @@ def train(packs: Sequence[Sequence[Run]], until: float | None = None) -> list[Ru
             broken.append(error)
             continue
         except run.Stopped:
-            say("stopped and saved: the same command goes on from there")
+            say(STOPPED)
             raise
         except KeyboardInterrupt:
-            say("stopped at once: the same command goes on from what was saved before, if anything was")
+            say(STOPPED_AT_ONCE)
             raise
+        for folder, _ in group:
+            _draw(folder)
         _tell(group, outcomes, time.perf_counter() - begun)
         if stopping.asked and number < len(packs):
             # Asked for in the last interval, after which there was nothing left to stop.
             raise run.Stopped
-    if broken:
-        raise GobiError(f"{broken[0]}; all else is trained: name the runs to go on without it with --arms")
+    _complain(broken)
     return []
+
+
+def train_at_once(runs: Sequence[Run], at_once: int, until: float | None = None) -> list[Run]:
+    """Trains runs in processes of their own, so many at once; returns those that are left in the end.
+
+    until:  the moment of `time.monotonic` when the time is up.
+    """
+    plans, began = dict(runs), time.perf_counter()
+    done: dict[run.Folder, Outcome] = {}
+    left: list[Run] = []
+    broken: list[GobiError] = []
+    say(f"\n{runs_in_words(len(plans))}, {min(at_once, len(plans))} at once, on {jax.devices()[0]}")
+    with bars() as shown:
+        listeners = {folder: shown.of(_name(folder)) for folder in plans}
+        stopping = Stopping(shown.say, until)
+
+        def begin(folder: run.Folder) -> Listener:
+            _begin(folder, plans[folder])
+            return listeners[folder]
+
+        try:
+            with contextlib.closing(Crew(at_once, stopping).train(list(plans), begin)) as endings:
+                for folder, ended in endings:
+                    listeners[folder].clear()
+                    if ended.trouble:
+                        broken.append(GobiError(f"{folder.path}: {ended.trouble}"))
+                        listeners[folder].say(f"error: {ended.trouble}")
+                    elif ended.outcome is None:
+                        left.append((folder, plans[folder]))
+                    else:
+                        done[folder] = ended.outcome
+                        took = duration(ended.outcome.seconds)
+                        listeners[folder].say(f"finished after {took} of training")
+                        _draw(folder)
+        except KeyboardInterrupt:
+            shown.say(STOPPED_AT_ONCE)
+            raise
+    if done:
+        trained = [one for one in runs if one[0] in done]
+        _tell(trained, [done[folder] for folder, _ in trained], time.perf_counter() - began)
+    if left and stopping.asked:
+        say(STOPPED)
+        raise run.Stopped
+    if not left:
+        _complain(broken)
+    return left
+
+
+def _draw(folder: run.Folder) -> None:
+    """The curves; a run is trained, whether or not they can be drawn."""
+    try:
+        draw_curves(folder)
+    except (GobiError, OSError) as error:
+        say(f"no curves of {folder.path}: {error}")
+
+
+def _complain(broken: Sequence[GobiError]) -> None:
+    """Some runs could not be trained, after all others were."""
+    if broken:
+        others = f" (and {runs_in_words(len(broken) - 1)} more)" if len(broken) > 1 else ""
+        raise GobiError(
+            f"{broken[0]}{others}; the others are trained: the same command tries again, "
+            "--arms names the runs to go on with without it"
+        )
+
+
+def _name(folder: run.Folder) -> str:
+    """The task and the arm."""
+    return "/".join(folder.path.parts[-2:])
 
 
 def runs_in_words(count: int) -> str:
@@ -142,10 +217,8 @@ def duration(seconds: float) -> str:
 
 
 def _go(group: Sequence[Run], stopping: Stopping) -> list[Outcome]:
-    for folder, plan in group:
-        if not _begun(folder):
-            _clear(folder)
-            run.begin(folder, plan)
+    for one in group:
+        _begin(*one)
     # Each plan as it was kept: whether it repeats itself bit for bit is part of it.
     kept = [(folder, run.planned(folder)) for folder, _ in group]
     with bars() as listener:
@@ -157,6 +230,12 @@ def _go(group: Sequence[Run], stopping: Stopping) -> list[Outcome]:
 
 def _of_control(one: Run) -> bool:
     return isinstance(one[1].recipe, ControlRecipe)
+
+
+def _begin(folder: run.Folder, plan: run.Plan) -> None:
+    if not _begun(folder):
+        _clear(folder)
+        run.begin(folder, plan)
 
 
 def _begun(folder: run.Folder) -> bool:
@@ -173,7 +252,6 @@ def _clear(folder: run.Folder) -> None:
 def _tell(group: Sequence[Run], outcomes: Sequence[Outcome], took: float) -> None:
     rows, told = [], ON_CONTROL if _of_control(group[0]) else ON_GRIDS
     for (folder, plan), outcome in zip(group, outcomes, strict=True):
-        draw_curves(folder)
         done = [_text(np.mean(outcome.row[name]), form) for name, form in told.items()]
         rows.append([str(folder.path), str(len(plan.seeds)), f"{outcome.frames:,}", *done])
     numbers = ("seeds", "frames", *told)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import jax
 import tyro
 
 from gobi.cli import ending, packs
@@ -24,8 +26,8 @@ from gobi.reproduce.evidence import Evidence, gather
 from gobi.reproduce.study import Arm
 from gobi.reproduce.timing import Earlier
 from gobi.training import run
+from gobi.training.control.evaluation import cores
 from gobi.training.folder import Run
-from gobi.training.recipe import kind_of
 
 ILLUSTRATION = "illustration"
 REPRODUCED = Path("reproduced")
@@ -44,6 +46,7 @@ def reproduce(
     settings: Settings = (),
     minutes: float = 0.0,
     together: int = 0,
+    processes: int = 1,
     out: Path | None = None,
     plan: Switch = False,
     kept: Annotated[tuple[Path, ...], tyro.conf.arg(name="from")] = (),
@@ -64,6 +67,7 @@ def reproduce(
         minutes: stop after so much time, with everything saved; by default when all is done.
         together: agents that may be side by side in one process; by default 32, or 16 on a CPU. On control
             tasks, always those of one run.
+        processes: on control tasks, runs that are trained at once, each in a process of its own.
         out: the folder to write into, or to go on in; by default reproduced/FIGURE. With --list, where the
             folders of all figures lie.
         plan: only say what would be trained.
@@ -74,47 +78,65 @@ def reproduce(
         _list(out or REPRODUCED)
         return
     usual, out = out is None, out or REPRODUCED / figure
-    narrowed = any((tasks, arms, rewards, frames, settings, seeds, seed, minutes, together))
+    narrowed = any((tasks, arms, rewards, frames, settings, seeds, seed, minutes, together, processes > 1))
+    if _needs_no_training(figure, out, narrowed, plan, kept):
+        return
+    for flag, value in (("--seeds", seeds), ("--together", together), ("--minutes", minutes)):
+        at_least(flag, value, 0)
+    at_least("--processes", processes, 1)
+    until = time.monotonic() + 60 * minutes if minutes else None
+    study = _changed(STUDIES[figure], settings).only(tasks, arms, rewards)
+    numbers = seeds_from(seed, seeds or study.seeds)
+    # Only our own folder of studies is searched: what else lies beside a named one can be anything.
+    beside = REPRODUCED if usual else out
+    if processes > 1:
+        _prepare_processes(study)
+    runs = _planned(study, numbers, settings, frames, out)
+    if not study.maps:
+        runs = packs.reused(runs, beside)
+    packs.check(runs)
+    unfinished = [one for one in runs if not run.finished(*one)]
+    groups = packs.grouped(unfinished, together or packs.most_agents())
+    _tell(study, runs, groups, out, timing.earlier(beside), processes)
+    if settings:
+        say(f"every run has {', '.join(settings)}: such runs are compared with each other only")
+    if plan:
+        return
+    at_once = processes > 1 and bool(unfinished)
+    if left := packs.train_at_once(unfinished, processes, until) if at_once else packs.train(groups, until):
+        _say_left(left, out)
+        return
+    _compare(figure, study, runs, out)
+    # Claims that compare studies find the others beside this one.
+    ending.end(figure, [out, beside], out)
+
+
+def _needs_no_training(figure: str, out: Path, narrowed: bool, plan: bool, kept: tuple[Path, ...]) -> bool:
+    """Does what takes no training, and says whether that was all; refuses figures that there are not.
+
+    narrowed:  whether something was asked for that only training can have.
+    """
     if figure == ILLUSTRATION:
         if narrowed or kept:
             raise GobiError(f"{ILLUSTRATION} trains nothing: it goes with --plan and --out only")
-        if plan:
-            say(f"nothing is trained: the plans are worked out exactly, and drawn into {out}")
-        else:
-            _illustrate(out)
-        return
+        _illustrate(out, plan)
+        return True
     if figure not in STUDIES:
         raise unknown("figure", figure, [*STUDIES, ILLUSTRATION])
     if kept:
         if narrowed or plan:
             raise GobiError("--from takes the runs that it finds: it goes with --out only")
         ending.end(figure, chosen(kept), out / "kept", kept=True)
-        return
-    at_least("--seeds", seeds, 0)
-    at_least("--together", together, 0)
-    at_least("--minutes", minutes, 0)
-    until = time.monotonic() + 60 * minutes if minutes else None
-    study = _changed(STUDIES[figure], settings).only(tasks, arms, rewards)
-    numbers = seeds_from(seed, seeds or study.seeds)
-    # Only our own folder of studies is searched: what else lies beside a named one can be anything.
-    beside = REPRODUCED if usual else out
-    runs = _planned(study, numbers, frames, out)
-    if not study.maps:
-        runs = packs.reused(runs, beside)
-    packs.check(runs)
-    unfinished = [one for one in runs if not run.finished(*one)]
-    groups = packs.grouped(unfinished, together or packs.most_agents())
-    _tell(study, runs, groups, out, timing.earlier(beside))
-    if settings:
-        say(f"every run has {', '.join(settings)}: such runs are compared with each other only")
-    if plan:
-        return
-    if left := packs.train(groups, until):
-        _say_left(left, out)
-        return
-    _compare(figure, study, runs, out)
-    # Claims that compare studies find the others beside this one.
-    ending.end(figure, [out, beside], out)
+    return bool(kept)
+
+
+def _prepare_processes(study: Study) -> None:
+    """Before anything is computed: processes that share a card must each take no more than they need."""
+    if not all(is_control(arm.task) for arm in study.arms):
+        raise GobiError(
+            "--processes is for studies on control tasks: on grids runs share a process (--together)"
+        )
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 
 def _compare(figure: str, study: Study, runs: Sequence[Run], out: Path) -> None:
@@ -162,18 +184,23 @@ def _changed(study: Study, words: Sequence[str]) -> Study:
     return dataclasses.replace(study, arms=tuple(map(changed, study.arms)))
 
 
-def _planned(study: Study, seeds: tuple[int, ...], frames: str, out: Path) -> list[Run]:
-    """The runs of a study, each in a folder of its own."""
-    words, found = [f"frames={frames}"] if frames else [], []
+def _planned(study: Study, seeds: tuple[int, ...], words: Sequence[str], frames: str, out: Path) -> list[Run]:
+    """The runs of a study with these settings, each in a folder of its own."""
+    found = []
     for arm in study.arms:
-        given = kind_of(arm.task).read_settings(words)
+        given = read_settings(arm.task, words, frames=frames)
         recipe = choose(arm.task, arm.recipe, {**arm.changes, **given})
         found.append((run.Folder(out / arm.folder), run.Plan(recipe, seeds)))
     return found
 
 
 def _tell(
-    study: Study, runs: Sequence[Run], groups: Sequence[Sequence[Run]], out: Path, known: Sequence[Earlier]
+    study: Study,
+    runs: Sequence[Run],
+    groups: Sequence[Sequence[Run]],
+    out: Path,
+    known: Sequence[Earlier],
+    processes: int,
 ) -> None:
     """What will be trained, what is trained already, and how long the rest should take here."""
     rows, total = [], 0
@@ -189,12 +216,19 @@ def _tell(
     show(rows, ["run", "our recipe, but", "seeds", "frames", "state"], ["seeds", "frames"])
     say(f"{total / 1e6:,.1f}M frames in all")
     if groups:
-        count = "one pack" if len(groups) == 1 else f"{len(groups)} packs, one after the other"
-        say(f"to train: {packs.runs_in_words(sum(map(len, groups)))} in {count}; {_how_long(groups, known)}")
+        at_once = min(processes, len(groups))
+        turns = f"{at_once} at once" if at_once > 1 else "one after the other"
+        count = "one pack" if len(groups) == 1 else f"{len(groups)} packs, {turns}"
+        trained, long = packs.runs_in_words(sum(map(len, groups))), _how_long(groups, known, at_once)
+        say(f"to train: {trained} in {count}; {long}")
 
 
-def _how_long(groups: Sequence[Sequence[Run]], known: Sequence[Earlier]) -> str:
-    seconds, source = timing.seconds(groups, known), timing.source(groups, known)
+def _how_long(groups: Sequence[Sequence[Run]], known: Sequence[Earlier], at_once: int) -> str:
+    # On a CPU, more than it has cores are no faster.
+    side_by_side = min(at_once, cores()) if jax.default_backend() == "cpu" else at_once
+    seconds, source = timing.seconds(groups, known, side_by_side), timing.source(groups, known)
+    if side_by_side > 1:
+        source = f"none slows another down, and each is {source}"
     return (
         f"how long is not known: {source}"
         if seconds is None
@@ -208,7 +242,10 @@ def _say_left(left: Sequence[Run], out: Path) -> None:
     say(f"\nthe time is up, and what was trained is saved; the same command goes on. Left: {runs} ({names})")
 
 
-def _illustrate(out: Path) -> None:
+def _illustrate(out: Path, plan: bool) -> None:
+    if plan:
+        say(f"nothing is trained: the plans are worked out exactly, and drawn into {out}")
+        return
     out.mkdir(parents=True, exist_ok=True)
     for name, reward in (("GoBI", illustration.growth), ("R2", illustration.grew)):
         found = illustration.plan(reward)

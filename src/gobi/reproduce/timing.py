@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import heapq
 import json
 import math
 from collections.abc import Sequence
@@ -109,17 +110,20 @@ def _pace(file: Path) -> float | None:
     return float(np.median(known)) if len(known) >= FEWEST_ROWS else None
 
 
-def seconds(packs: Sequence[Sequence[Run]], known: Sequence[Earlier]) -> float | None:
-    """How long packs should take one after the other, compiling included, what they have done taken off.
+def seconds(packs: Sequence[Sequence[Run]], known: Sequence[Earlier], at_once: int = 1) -> float | None:
+    """How long packs should take, compiling included, what they have done taken off.
 
+    One after the other; or so many at once, if none slows another down. Each goes to whoever is done first.
     None if nothing like one of them was ever measured.
     """
     speeds = [_speed(pack, known) for pack in packs]
     if None in speeds:
         return None
-    return math.fsum(
-        COMPILING + _frames(pack) / speed for pack, speed in zip(packs, speeds, strict=True) if speed
-    )
+    busy = [0.0] * at_once
+    for pack, speed in zip(packs, speeds, strict=True):
+        if speed:
+            heapq.heapreplace(busy, busy[0] + COMPILING + _frames(pack) / speed)
+    return max(busy)
 
 
 def source(packs: Sequence[Sequence[Run]], known: Sequence[Earlier]) -> str:

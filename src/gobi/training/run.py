@@ -13,7 +13,7 @@ from gobi.training.host import loop as host
 from gobi.training.host.recipe import HostRecipe
 from gobi.training.pack import CHECKPOINT_SECONDS, Listener
 from gobi.training.record import Outcome
-from gobi.training.stopping import OutOfTime, Stopped
+from gobi.training.stopping import OutOfTime, Stopped, Stopping
 
 __all__ = [
     "CHECKPOINT_SECONDS",
@@ -36,11 +36,12 @@ def go(
     listener: Listener | None = None,
     checkpoint: str | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    stopping: Stopping | None = None,
 ) -> Outcome:
     """Trains to the end, from the last checkpoint if there is one; see `pack.go`."""
     if isinstance(plan.recipe, ControlRecipe):
-        return control.go(folder, plan, listener, checkpoint, checkpoint_seconds)
+        return control.go(folder, plan, listener, checkpoint, checkpoint_seconds, stopping)
     if isinstance(plan.recipe, HostRecipe):
-        return host.go(folder, plan, listener, checkpoint, checkpoint_seconds)
-    (outcome,) = pack.go([(folder, plan)], listener, checkpoint, checkpoint_seconds)
+        return host.go(folder, plan, listener, checkpoint, checkpoint_seconds, stopping)
+    (outcome,) = pack.go([(folder, plan)], listener, checkpoint, checkpoint_seconds, stopping)
     return outcome

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import pickle
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,14 @@ from typing import Any
 import pytest
 from workers_here import Here
 
+from gobi.cli import bars, crew, packs
+from gobi.errors import GobiError
 from gobi.reproduce import STUDIES, timing
 from gobi.reproduce.study import Study, crossed
-from gobi.training import metrics
-from gobi.training.control import assembly, loop
-from gobi.training.stopping import Stopping
+from gobi.training import card, folder, metrics
+from gobi.training.control import assembly, loop, recipes
+from gobi.training.pack import Listener
+from gobi.training.stopping import Stopped, Stopping
 
 TASK = "dmc/cartpole_balance"
 PLACE = Path("reproduced/tiny/cartpole_balance")
@@ -143,6 +148,172 @@ def test_a_run_that_breaks_does_not_keep_the_others_from_training(gobi_command, 
     assert "cartpole_balance/re3" in err
     assert "--arms" in err
     assert json.loads((PLACE / "none" / "card.json").read_text())["finished"]
+
+
+def trained(place: Path) -> dict[str, Any]:
+    """What two runs of the same agent have in common: nothing that takes time."""
+    return {
+        name: [str(value) for value in values]
+        for name, values in metrics.read(place / "metrics.csv").items()
+        if "second" not in name
+    }
+
+
+AT_ONCE = ["reproduce", "tiny", "--seeds", "1", "--processes", "2"]
+
+
+def stop_after(rows: int, monkeypatch) -> None:
+    """Ctrl-C in the parent once so many rows were heard of."""
+    real, heard = bars.Bars.row, []
+
+    def row(self, *words):
+        real(self, *words)
+        heard.append(self.name)
+
+    def why(self):
+        self.asked = len(heard) >= rows
+        return Stopped() if self.asked else None
+
+    monkeypatch.setattr(bars.Bars, "row", row)
+    monkeypatch.setattr(Stopping, "why", why)
+
+
+def test_runs_in_processes_of_their_own_learn_the_same_are_stopped_taken_up_and_concluded(
+    gobi_command, monkeypatch
+):
+    assert gobi_command("reproduce", "tiny", "--seeds", "1", "--out", "alone")[0] == 0
+    code, out, _ = gobi_command(*AT_ONCE, "--plan")
+    assert "2 runs in 2 packs, 2 at once; about" in out
+    assert "if none slows another down, and each is as fast as" in out
+    assert not Path("reproduced").exists()
+
+    code, out, err = gobi_command(*AT_ONCE, "--minutes", "1e-9")
+    assert code == 0, err
+    assert "the time is up" in out
+    assert "Left: 2 runs" in out
+    # Nothing is begun for which there is no time.
+    assert not Path("reproduced").exists()
+
+    with monkeypatch.context() as patch:
+        stop_after(1, patch)
+        code, out, _ = gobi_command(*AT_ONCE)
+    assert code == 130
+    assert "the same command goes on" in out
+    assert all(list((PLACE / name / "checkpoints").iterdir()) for name in ("re3", "none"))
+
+    code, out, err = gobi_command(*AT_ONCE)
+    assert code == 0, err
+    assert "cartpole_balance/re3: finished after" in err
+    for name in ("re3", "none"):
+        assert trained(PLACE / name) == trained(Path("alone/cartpole_balance") / name)
+        assert (PLACE / name / "curves.png").is_file()
+        assert json.loads((PLACE / name / "card.json").read_text())["finished"]
+    assert Path("reproduced/tiny/figure.png").is_file()
+    # The command is the parent's.
+    assert json.loads((PLACE / "re3" / "card.json").read_text())["command"] == card.command_line()
+
+
+def test_a_folder_in_which_somebody_trains_does_not_keep_the_others_from_training(gobi_command, monkeypatch):
+    with monkeypatch.context() as patch:
+        stop_after(1, patch)
+        assert gobi_command(*AT_ONCE, "--arms", "re3")[0] == 130
+    with folder.alone(folder.Folder(PLACE / "re3")):
+        code, _, err = gobi_command(*AT_ONCE)
+    assert code == 1
+    assert f"cartpole_balance/re3: error: {PLACE / 're3'} is being trained in by another process" in err
+    assert "the same command tries again" in err.splitlines()[-1]
+    assert json.loads((PLACE / "none" / "card.json").read_text())["finished"]
+
+
+def test_nor_do_a_folder_that_cannot_be_begun_and_curves_that_cannot_be_drawn(gobi_command, monkeypatch):
+    def undrawn(place):
+        raise GobiError("no ink")
+
+    monkeypatch.setattr(packs, "draw_curves", undrawn)
+    (PLACE / "re3").mkdir(parents=True)
+    (PLACE / "re3" / "notes.txt").touch()
+    code, out, err = gobi_command(*AT_ONCE)
+    assert code == 1
+    assert f"cartpole_balance/re3: error: the output folder {PLACE / 're3'} is already in use" in err
+    assert f"no curves of {PLACE / 'none'}: no ink" in out
+    assert json.loads((PLACE / "none" / "card.json").read_text())["finished"]
+
+
+def long_run(name: str) -> folder.Folder:
+    """One that would take hours."""
+    place = folder.Folder(Path(name))
+    given = {**TINY, "frames": 10**8, "reward": "none"}
+    folder.begin(place, folder.Plan(recipes.recipe(TASK, **given), (0,)))
+    return place
+
+
+class Ear(Listener):
+    """Does something when it first hears of a row."""
+
+    def __init__(self, does: Callable[[], None]):
+        self.does, self.heard = does, False
+
+    def row(self, frames, total, row, steps_per_second):
+        if not self.heard:
+            self.does()
+        self.heard = True
+
+
+def test_a_run_whose_parent_is_killed_saves_itself_and_ends(gobi_command):
+    place = long_run("long")
+    child = crew.Child(place)
+    while pickle.load(child._process.stdout)[0] != "row":
+        pass
+    # Nobody hears it any more, and only then its input ends: what it tells meanwhile must not break it.
+    child._process.stdout.close()
+    first = rows = len(metrics.read(place.metrics)["frames"])
+    while rows < first + 2:
+        assert child._process.poll() is None
+        time.sleep(0.05)
+        rows = len(metrics.read(place.metrics)["frames"])
+    child.stop()
+    try:
+        assert child._process.wait(30) == 0
+    finally:
+        child.kill()
+    (saved,) = place.checkpoints.iterdir()
+    assert 600 * rows <= int(saved.name) < 10**8
+
+
+def test_a_run_that_is_killed_is_told_of(gobi_command):
+    team = crew.Crew(2, Stopping(lambda _: None))
+    ear = Ear(lambda: next(iter(team._working)).kill())
+    ((_, ended),) = team.train([long_run("long")], lambda _: ear)
+    assert ear.heard
+    assert ended.trouble == "its process was killed by signal 9; if memory ran out, take fewer --processes"
+
+
+def test_an_error_in_the_parent_saves_the_runs_beside_the_one_that_it_is_of(gobi_command):
+    def fail():
+        while not other.heard:
+            time.sleep(0.05)
+        raise ValueError("nobody listens")
+
+    ears = {long_run("one"): Ear(fail), long_run("other"): (other := Ear(lambda: None))}
+    team = crew.Crew(2, Stopping(lambda _: None))
+    with pytest.raises(ValueError, match="nobody listens"):
+        list(team.train(list(ears), ears.get))
+    assert not team._working
+    for place in ears:
+        assert place.checkpoints.is_dir()
+
+
+def test_grids_have_no_processes_of_their_own(gobi_command):
+    code, _, err = gobi_command("reproduce", "decay", "--processes", "2")
+    assert (code, err.count("\n")) == (1, 1)
+    assert "--processes is for studies on control tasks" in err
+
+
+def test_frames_that_are_given_twice_are_refused(gobi_command):
+    words = ["--frames", "4000", "--set", "frames=5000", "--tasks", "pendulum_swingup"]
+    code, _, err = gobi_command("reproduce", "dmc", "--plan", *words)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "frames is given twice: --set frames=5000 and --frames 4000" in err
 
 
 @pytest.mark.parametrize("study", ["dmc", "dmc-search"])

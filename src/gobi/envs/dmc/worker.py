@@ -7,16 +7,14 @@ is also when the parent is killed; signals are for the parent to deal with.
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
-import signal
 import subprocess
-import sys
 import weakref
 from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
+from gobi import processes
 from gobi.envs.dmc import rendering
 from gobi.envs.dmc.environment import Control, Observations, Step, check
 from gobi.envs.dmc.tasks import ControlTask
@@ -47,7 +45,8 @@ class Worker:
         self.task = check(task, seed, observations, repeat, size)
         rendering.choose(needed=observations == "pixels")
         self._name = f"{self.task.id}, seed {seed}"
-        self._process = _start()
+        # It must not reach for the accelerator.
+        self._process = processes.start(_SERVE, JAX_PLATFORMS="cpu")
         self._end = weakref.finalize(self, _end, self._process)
         self._spec: Spec | None = None
         self._waiting = False
@@ -128,7 +127,7 @@ class Worker:
             raise GobiError(f"{self._name}: the worker was closed")
         assert self._process.stdin is not None
         try:
-            _write(self._process.stdin, message)
+            processes.write(self._process.stdin, message)
         except OSError:
             self._lost()
 
@@ -155,20 +154,6 @@ class Worker:
         raise GobiError(f"{self._name}: its process ended unexpectedly (exit code {code})")
 
 
-def _start() -> subprocess.Popen[bytes]:
-    """A new Python that serves one environment."""
-    # The child finds its modules where we find ours, and must not reach for the accelerator.
-    path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", _SERVE],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": path},
-        # Ctrl-C goes to all processes of a session; this one is still needed for the checkpoint.
-        start_new_session=True,
-    )
-
-
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Closes the child's input, which ends it, and waits for it, so that no zombie is left."""
     assert process.stdin is not None
@@ -185,38 +170,24 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def serve() -> None:
     """The child: answers requests from its standard input until that ends."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # Whatever a library prints must not get between the answers.
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    try:
-        _answer(requests, answers)
-    except (EOFError, BrokenPipeError):
-        # The parent has gone; nobody is left to complain to.
-        os._exit(0)
+    processes.serve(_answer)
 
 
 def _answer(requests: BinaryIO, answers: BinaryIO) -> None:
     try:
         control = Control(*pickle.load(requests))
     except Exception as error:
-        _write(answers, (_told(error), None))
+        processes.write(answers, (_told(error), None))
         return
-    _write(answers, ("", control.spec))
+    processes.write(answers, ("", control.spec))
     while True:
         method, arguments = pickle.load(requests)
         try:
             answer = "", getattr(control, method)(*arguments)
         except Exception as error:
             answer = _told(error), None
-        _write(answers, answer)
+        processes.write(answers, answer)
 
 
 def _told(error: Exception) -> str:
     return str(error) if isinstance(error, GobiError) else f"{type(error).__name__}: {error}"
-
-
-def _write(stream: Any, message: object) -> None:
-    stream.write(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
-    stream.flush()
