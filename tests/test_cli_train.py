@@ -56,6 +56,10 @@ TINY = [
             ["train", "DoorKey-5x5", "--reward", "rnd", "--set", "reward=ride"],
             "reward is given twice: --set reward=ride and --reward rnd",
         ),
+        (
+            ["train", "DoorKey-5x5", "--set", "beta=2"],
+            "option of rewards (ec): write --set reward_options=beta=2",
+        ),
         (["train", "DoorKey-5x5", "--set", "coefficient"], "FIELD=VALUE"),
         (["train", "DoorKey-5x5", "--set", "counts=mine"], "counts must be one of per_env, shared"),
         (["train", "DoorKey-5x5", "--frames", "many"], "frames must be of type int"),

@@ -595,6 +595,14 @@ def test_runs_at_the_same_time_on_one_kind_of_device_may_have_slowed_each_other(
     assert [note.endswith("may have shared it: a, b.") for note in found] == [True] * told
 
 
+def test_of_very_many_such_runs_the_first_are_named(tmp_path):
+    hour = {"started": "2030-01-01T00:00:00+00:00", "finished": "2030-01-01T01:00:00+00:00"}
+    for seed in range(10):
+        make_run(tmp_path / f"run{seed}", seeds=(seed,), card=hour)
+    (found,) = (note for note in notes(compare([tmp_path])) if "went on at the same time" in note)
+    assert found.endswith("may have shared it: run0, run1, run2, run3, run4, run5, run6, run7 and 2 more.")
+
+
 def test_runs_of_a_pack_tell_that_their_wall_clock_is_a_share(tmp_path):
     make_run(tmp_path / "a", card={"beside": 4})
     make_run(tmp_path / "b", reward="r3")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from compared_runs import S3, make_run
 
 from gobi.analysis.grouping import group
+from gobi.training.control import recipes
 
 
 def labels(folder) -> list[str]:
@@ -22,6 +25,28 @@ def test_of_several_settings_only_those_that_are_not_the_recipes_are_named(tmp_p
         "gobi steps=2",
         "gobi precision=bfloat16",
         "gobi steps=2 precision=bfloat16",
+    ]
+
+
+def test_so_it_is_on_control_tasks_which_have_another_recipe_from_the_state(tmp_path):
+    pendulum, seen = (
+        "dmc/pendulum_swingup",
+        {"observations": "state", "reward_options": "bits=16", "steps": 3},
+    )
+    for name, changes in {
+        "a": {},
+        "b": {"paid": "made"},
+        "c": {"steps": 0},
+        "d": {"reward_options": "bits=16,credit=departure"},
+    }.items():
+        usual = dataclasses.asdict(recipes.recipe(pendulum, reward="gobi", **seen))
+        given = {name: usual[name] for name in usual if name not in ("task", "recipe", "frames", "reward")}
+        make_run(tmp_path / name, task=pendulum, settings={**given, **changes})
+    assert labels(tmp_path) == [
+        "gobi",
+        "gobi paid=made",
+        "gobi steps=0",
+        "gobi reward_options=bits=16,credit=departure",
     ]
 
 

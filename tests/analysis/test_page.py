@@ -220,7 +220,12 @@ def test_nothing_is_drawn_outside_the_panel_and_no_two_letters_touch(found, task
 
 @pytest.mark.parametrize(
     "rewards",
-    [("gobi", "r3"), ("gobi", *(f"a reward with the longest name of all of them {n}" for n in range(12)))],
+    [
+        ("gobi", "r3"),
+        ("gobi", *(f"a reward with the longest name of all of them {n}" for n in range(12))),
+        ("gobi", *(" ".join(f"setting{n}=its value" for n in range(last)) for last in range(3, 12))),
+        ("gobi", *(f"reward_options={','.join(f'option{n}=value' for n in range(last))}" for last in (8, 9))),
+    ],
 )
 def test_the_legend_of_a_picture_fits_into_it_and_leaves_room_for_the_curves(tmp_path, rewards):
     for number, reward in enumerate(rewards):

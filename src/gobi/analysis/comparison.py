@@ -23,6 +23,8 @@ ALL = "all tasks"
 """Those over which methods are summed up."""
 SHARE_OF_BEST = 0.9
 """The default threshold: of the best return known, or of all episodes."""
+MOST_LISTED = 8
+"""Names of runs in a note; of more, only how many there are."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,11 +180,18 @@ def _notes_on_clocks(comparison: Comparison) -> list[str]:
     if beside:
         found.append(
             "Wall-clock may be too long: runs that went on at the same time on a device of the same kind may "
-            f"have shared it: {', '.join(beside)}."
+            f"have shared it: {_listed(beside)}."
         )
     if shared:
-        found.append(f"Wall-clock is a share of that of a pack, trained in one process: {', '.join(shared)}.")
+        found.append(f"Wall-clock is a share of that of a pack, trained in one process: {_listed(shared)}.")
     return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    """All of them, or of very many the first and how many more there are."""
+    if len(names) <= MOST_LISTED:
+        return ", ".join(names)
+    return f"{', '.join(names[:MOST_LISTED])} and {len(names) - MOST_LISTED} more"
 
 
 def _notes_on_peeks(comparison: Comparison) -> list[str]:

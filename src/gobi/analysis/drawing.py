@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import textwrap
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -25,8 +26,10 @@ DASHES = ("", "7 3", "2 3", "10 3 2 3", "5 2 2 2 2 2")
 
 WIDTH, HEIGHT = 400, 270
 LEFT, RIGHT, TOP, BOTTOM = 42, 26, 12, 40
-LETTERS_ACROSS = 72
-"""Of the labels of a picture's legend, in two columns side by side."""
+LETTERS_ACROSS = 78
+"""Of a picture's legend, in two columns side by side."""
+LETTERS_DEEP = 84
+"""Of a line of it, in one column; longer names have several lines."""
 LETTER = 13.0
 """The least distance between two letters at the ends of lines."""
 
@@ -91,22 +94,22 @@ def png(comparison: Comparison, task: str) -> bytes:
 
 def picture(comparison: Comparison, task: str) -> Any:
     """The same as a figure of matplotlib's, as tall as its legend needs."""
-    across, down = _legend_shape([line.method.label for _, line in lines_of(comparison, task)])
+    lines, (low, high) = lines_of(comparison, task), _range(comparison, task)
+    names = [textwrap.fill(f"{letter(number)}  {line.method.label}", LETTERS_DEEP) for number, line in lines]
+    across, down = _legend_shape(names)
     make = require("matplotlib.figure", extra="plot").Figure
     figure = make(figsize=(6.4, 3.9 + 0.17 * down), layout="constrained")
     axis = figure.subplots()
-    lines, (low, high) = lines_of(comparison, task), _range(comparison, task)
     right = max(float(line.frames[-1]) for _, line in lines)
     by = 1.0 if task == ALL else unit_of(right)[0]
-    for number, line in lines:
+    for (number, line), name in zip(lines, names, strict=True):
         colour, dash = LIGHT[number % len(LIGHT)], DASHES[number % len(DASHES)]
         pattern = (0, tuple(float(part) / 2 for part in dash.split())) if dash else "solid"
         for one in line.seeds:
             axis.plot(line.frames / by, one, color=colour, linewidth=0.5, alpha=0.35)
         if line.low is not None:
             axis.fill_between(line.frames / by, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
-        text = f"{letter(number)}  {line.method.label}"
-        axis.plot(line.frames / by, line.middle, color=colour, linewidth=1.8, linestyle=pattern, label=text)
+        axis.plot(line.frames / by, line.middle, color=colour, linewidth=1.8, linestyle=pattern, label=name)
     ends = _clear(
         [(line.frames[-1] / right, float(line.middle[-1])) for _, line in lines],
         near=LETTER / WIDTH,
@@ -138,12 +141,12 @@ def picture(comparison: Comparison, task: str) -> Any:
     return figure
 
 
-def _legend_shape(labels: Sequence[str]) -> tuple[int, int]:
-    """Columns and lines of a legend: two columns where the widest labels of both fit side by side."""
-    half = math.ceil(len(labels) / 2)
-    columns = labels[:half], labels[half:]
+def _legend_shape(names: Sequence[str]) -> tuple[int, int]:
+    """Columns and lines of a legend: two columns where the widest names of both fit side by side."""
+    half = math.ceil(len(names) / 2)
+    columns = names[:half], names[half:]
     wide = sum(max(map(len, some), default=0) for some in columns) > LETTERS_ACROSS
-    return (1, len(labels)) if wide else (2, half)
+    return (1, sum(name.count("\n") + 1 for name in names)) if wide else (2, half)
 
 
 def label(metric: str) -> str:

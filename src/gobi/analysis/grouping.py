@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from gobi.analysis.runs import Base, Curve, Run, curves_of, find
 from gobi.errors import GobiError, unknown
-from gobi.training import recipes
+from gobi.training import named
 
 NEVER_A_METHOD = (
     "task", "recipe", "reward", "bank", "count_room", "snapshots", "evaluate_every", "evaluation_episodes",
@@ -135,7 +135,9 @@ def _worth_saying(run: Run, settings: tuple[tuple[str, str], ...]) -> tuple[tupl
     if len(settings) < 2:
         return settings
     try:
-        usual = recipes.recipe(run.card["task"], run.card["recipe"], reward=run.card["reward"])
+        # Control tasks have another recipe from the state than from pixels.
+        seen = {name: value for name, value in (run.settings or {}).items() if name == "observations"}
+        usual = named.recipe(run.card["task"], run.card["recipe"], reward=run.card["reward"], **seen)
     except GobiError:
         return settings
     defaults = dataclasses.asdict(usual)

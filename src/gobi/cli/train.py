@@ -20,19 +20,21 @@ from gobi.cli.bars import bars
 from gobi.cli.output import new_folder
 from gobi.cli.terminal import say, show
 from gobi.cli.watch import watch
-from gobi.envs import dmc, host
+from gobi.envs import host
 from gobi.envs.dmc import rendering
 from gobi.envs.dmc import tasks as control_tasks
 from gobi.envs.minigrid import ceilings, registry
 from gobi.errors import GobiError, MissingExtra, require
 from gobi.rewards import own
-from gobi.training import assembly, recipes, run
+from gobi.rewards import registry as rewards
+from gobi.rewards.control import registry as control_rewards
+from gobi.training import assembly, named, recipes, run
 from gobi.training.control import assembly as control_assembly
 from gobi.training.control import recipes as control_recipes
 from gobi.training.control.recipe import ControlRecipe
-from gobi.training.host import recipes as host_recipes
 from gobi.training.host import seat as host_seat
 from gobi.training.host.recipe import HostRecipe
+from gobi.training.named import AnyTask
 from gobi.training.recipe import Recipe
 from gobi.training.trainer import Row
 
@@ -41,7 +43,6 @@ Settings = Annotated[
 ]
 
 
-AnyTask = Recipe | ControlRecipe | HostRecipe
 HOMES: dict[type[AnyTask], str] = {
     Recipe: "grids",
     ControlRecipe: "control tasks, dmc/...",
@@ -158,7 +159,7 @@ def recipe(
         settings: changes one field; may be given several times.
     """
     given = read_settings(task, settings, reward=reward, observations=observations)
-    print(_named(task, recipe, given).to_json())
+    print(named.recipe(task, recipe, **given).to_json())
 
 
 def choose(task: str, name: str, given: dict[str, Any]) -> AnyTask:
@@ -166,23 +167,11 @@ def choose(task: str, name: str, given: dict[str, Any]) -> AnyTask:
     if not task:
         return recipes.quick(**given)
     if jax.default_backend() == "cpu" and name == "gobi":
-        if _kind(task) is Recipe:
+        if named.kind(task) is Recipe:
             return recipes.compact(recipes.recipe(task, name), **given)
-        if _kind(task) is ControlRecipe:
+        if named.kind(task) is ControlRecipe:
             return control_recipes.on_a_cpu(control_recipes.recipe(task, name, **given), **given)
-    return _named(task, name, given)
-
-
-def _named(task: str, name: str, given: dict[str, Any]) -> AnyTask:
-    """The recipe of that name, of the kind that the task takes."""
-    kinds = {Recipe: recipes, ControlRecipe: control_recipes, HostRecipe: host_recipes}
-    return kinds[_kind(task)].recipe(task, name, **given)
-
-
-def _kind(task: str) -> type[AnyTask]:
-    if host.is_host(task):
-        return HostRecipe
-    return ControlRecipe if dmc.is_control(task) else Recipe
+    return named.recipe(task, name, **given)
 
 
 def read_settings(task: str, words: Sequence[str], **flags: str) -> dict[str, Any]:
@@ -191,13 +180,10 @@ def read_settings(task: str, words: Sequence[str], **flags: str) -> dict[str, An
     What only tasks of another kind have is called so. Of two words for a field the later one counts, as in a
     command to which something was added; a flag that contradicts a word is refused.
     """
-    mine = _kind(task)
+    mine = named.kind(task)
     by_flag = [f"{name}={value}" for name, value in flags.items() if value]
-    fields = {kind: {field.name for field in dataclasses.fields(kind)} for kind in HOMES}
-    for name in (word.partition("=")[0] for word in [*words, *by_flag]):
-        homes = [home for kind, home in HOMES.items() if name in fields[kind]]
-        if homes and name not in fields[mine]:
-            raise GobiError(f"{name} is a setting of {homes[0]}: {task or 'this task'} has none")
+    for word in [*words, *by_flag]:
+        _refuse_what_belongs_elsewhere(task, word)
     given = mine.read_settings(words)
     for name, value in mine.read_settings(by_flag).items():
         if given.setdefault(name, value) != value:
@@ -206,6 +192,20 @@ def read_settings(task: str, words: Sequence[str], **flags: str) -> dict[str, An
         # A run belongs to the file as it is now.
         given["reward"] = own.pinned(given["reward"])
     return given
+
+
+def _refuse_what_belongs_elsewhere(task: str, word: str) -> None:
+    """A setting that tasks of this kind do not have may be a reward's option, or one of other tasks."""
+    mine, name = named.kind(task), word.partition("=")[0]
+    fields = {kind: {field.name for field in dataclasses.fields(kind)} for kind in HOMES}
+    if name in fields[mine]:
+        return
+    known = control_rewards if mine is ControlRecipe else rewards
+    if owners := [reward for reward in known.REWARDS if name in known.defaults(reward)]:
+        rest = ", ".join(owners)
+        raise GobiError(f"{name} is an option of rewards ({rest}): write --set reward_options={word}")
+    if homes := [home for kind, home in HOMES.items() if name in fields[kind]]:
+        raise GobiError(f"{name} is a setting of {homes[0]}: {task or 'this task'} has none")
 
 
 def _short(recipe: AnyTask) -> str:

@@ -31,6 +31,10 @@ TINY = [
         (["train", "dmc/hopper_hop", "--world", "real"], "world is a setting of grids"),
         (["train", "dmc/hopper_hop", "--network", "paper"], "network is a setting of grids"),
         (["train", "dmc/hopper_hop", "--set", "unroll=5"], "unroll is a setting of grids"),
+        (
+            ["train", "dmc/hopper_hop", "--set", "credit=departure"],
+            "credit is an option of rewards (gobi, r1): write --set reward_options=credit=departure",
+        ),
         (["train", "DoorKey-5x5", "--observations", "state"], "observations is a setting of control tasks"),
         (["train", "--observations", "state"], "observations is a setting of control tasks"),
         (
