@@ -95,6 +95,17 @@ def test_runs_with_a_setting_are_told_from_runs_without(gobi_command, monkeypatc
     assert "not in the table, as they differ in more than the study: other/learned" in out
 
 
+def test_seeds_that_were_run_twice_are_told_from_runs_that_differ(gobi_command):
+    for place in ("once", "again"):
+        for name in ("learned", "real"):
+            make_arm(Path(place) / name, "dynamics", name, task=N7)
+    make_arm(Path("again/other"), "dynamics", "real", task=N7, changes={"precision": "bfloat16"})
+    code, out, err = gobi_command("reproduce", "dynamics", "--from", "once", "again")
+    assert code == 0, err
+    assert "not in the table, as their seeds are there from other runs: again/learned, again/real\n" in out
+    assert "as they differ in more than the study: again/other (precision=bfloat16)\n" in out
+
+
 def test_a_study_is_trained_and_compared_and_not_trained_twice(gobi_command, tiny_study):
     code, out, err = gobi_command("reproduce", "tiny")
     assert code == 0, err

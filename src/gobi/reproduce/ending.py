@@ -195,23 +195,26 @@ def _apart(arms: Apart) -> list[str]:
 
 
 def _left_out(name: str, evidence: Evidence, found: Sequence[Compared], apart: Apart) -> list[str]:
-    """Runs of the study that are not in its table because their setting is another one."""
+    """Runs of the study that are not in its table: their setting is another one, or their seeds are there."""
     shown = {run.folder for one in found for scored in one.arms.values() for run in scored.group.runs}
-    others = {
-        (run.name, setting)
-        for (study, task, arm), settings in evidence.known.items()
-        if study == name and (task, arm) not in apart
-        for setting, runs in settings.items()
-        for run in runs
-        if run.folder not in shown
-    }
+    tabled = {one.task.name: one.setting for one in found}
+    others, again = set(), set()
+    for (study, task, arm), settings in evidence.known.items():
+        if study != name or (task, arm) in apart:
+            continue
+        for setting, runs in settings.items():
+            names = [run.name for run in runs if run.folder not in shown]
+            if setting == tabled.get(task):
+                again.update(names)
+            else:
+                others.update(f"{run} ({', '.join(setting) or 'as the study asks for'})" for run in names)
     notes = []
     if others:
-        names = [
-            f"{run} ({', '.join(setting) or 'its seeds are in another run'})"
-            for run, setting in sorted(others)
-        ]
-        notes.append(f"not in the table, as they differ in more than the study: {', '.join(names)}")
+        notes.append(f"not in the table, as they differ in more than the study: {', '.join(sorted(others))}")
+    if again:
+        notes.append(
+            f"not in the table, as their seeds are there from other runs: {', '.join(sorted(again))}"
+        )
     unfinished = sorted({
         run.name
         for one in found
