@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gobi.envs.minigrid import Noisy, registry
 from gobi.errors import GobiError
 from gobi.reproduce import STUDIES
 from gobi.rewards.registry import REWARDS
@@ -87,6 +88,19 @@ def test_every_reward_watches_the_television():
     noisy, plain = study.tasks
     assert {arm.name for arm in study.arms if arm.task == noisy} == set(REWARDS)
     assert noisy.removeprefix("gobi/").replace("-noisy", "") == plain.removeprefix("MiniGrid-")
+
+
+def test_on_a_laptop_every_reward_does_so_beside_itself_without_one():
+    study = STUDIES["noisy-laptop"]
+    noisy, plain = (
+        {arm.name: recipes.recipe(task, **arm.changes) for arm in study.arms if arm.task == task}
+        for task in study.tasks
+    )
+    assert set(noisy) == set(REWARDS)
+    with_it, without = (registry.TASKS[task].generator for task in study.tasks)
+    assert with_it == Noisy(without)
+    for name in REWARDS:
+        assert noisy[name] == plain[name].changed(task=study.tasks[0])
 
 
 def test_the_fair_study_shows_looks_both_ways():

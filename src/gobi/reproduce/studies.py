@@ -15,6 +15,8 @@ S4 = "MiniGrid-KeyCorridorS4R3-v0"
 S5 = "MiniGrid-KeyCorridorS5R3-v0"
 MAZE = "MiniGrid-ObstructedMaze-2Dlh-v0"
 NOISY = "gobi/MultiRoom-N7-S8-noisy-v0"
+N4 = "MiniGrid-MultiRoom-N4-S5-v1"
+NOISY_N4 = "gobi/MultiRoom-N4-S5-noisy-v0"
 MIDDLE = "gobi/ObstructedMaze-2Q-middle-v0"
 """The paper's 2Q starts in the middle room, as its code had it; Farama's id of that name starts elsewhere."""
 
@@ -109,6 +111,11 @@ STUDIES: dict[str, Study] = {
             *crossed((NOISY,), {name: {"reward": name} for name in REWARDS}),
             *crossed((N7,), {name: {"reward": name} for name in ("gobi", "noveld")}),
         ),
+    ),
+    "noisy-laptop": Study(
+        "every reward on four rooms, with a cell that changes its colour at random and without",
+        "",
+        crossed((NOISY_N4, N4), {name: {"reward": name, "frames": 1_000_000} for name in REWARDS}),
     ),
     "fair": Study(
         "GoBI without free looks around: its world reads the view alone, or each look counts as a frame",
