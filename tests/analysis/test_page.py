@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import itertools
 import math
@@ -311,6 +312,16 @@ def test_a_verdict_over_tasks_that_disagree_says_so(tmp_path, theirs, words):
         make_run(tmp_path / task / "b", task=task, reward="r3", solved_at=times)
     (pair,) = compare([tmp_path]).pairs
     assert verdict(pair, "A", "B") == words
+
+
+def test_where_tasks_disagree_nothing_is_decided(tmp_path):
+    make_run(tmp_path / "a", solved_at=SOON)
+    make_run(tmp_path / "b", reward="r3", solved_at=(5e6, 6e6, 6.5e6, 7e6))
+    (pair,) = compare([tmp_path]).pairs
+    assert pair.decided
+    ahead = dataclasses.replace(pair, verdict="better", on=["better", "better", "better", "worse"])
+    assert ahead.disagree
+    assert not ahead.decided
 
 
 def test_cards_stand_side_by_side_with_what_differs_marked(text):

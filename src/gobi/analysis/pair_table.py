@@ -45,9 +45,8 @@ def verdict(pair: Pair, mine: str, other: str) -> str:
 
     Where tasks disagree there is no winner over all of them, whatever the mean over tasks is.
     """
-    ours, theirs = pair.on.count("better"), pair.on.count("worse")
-    if ours and theirs:
-        of = f"of {len(pair.on)}"
+    if pair.disagree:
+        ours, theirs, of = pair.on.count("better"), pair.on.count("worse"), f"of {len(pair.on)}"
         return f"tasks disagree: {mine} is better on {ours}, {other} on {theirs} {of}"
     words: dict[Direction, str] = {
         "too few seeds": "too few seeds to tell",

@@ -38,6 +38,16 @@ class Pair:
     losses: int
     wins: int
 
+    @property
+    def disagree(self) -> bool:
+        """Whether each is better on some task: then there is no winner, whatever the mean over tasks is."""
+        return "better" in self.on and "worse" in self.on
+
+    @property
+    def decided(self) -> bool:
+        """Whether one of the two is better."""
+        return self.verdict in ("better", "worse") and not self.disagree
+
 
 def against(
     mine: Method, other: Method, scored: Mapping[tuple[str, Method], Scored], seed: int

@@ -81,7 +81,7 @@ def _tell(found: Comparison) -> None:
         rows.append([bare(one.task), name, str(len(one.runs)), str(len(one.curves)), frames_of(one), *texts])
     show(rows, HEADINGS, numbers=HEADINGS[2:])
     if len(found.pairs) > MOST_PAIRS:
-        apart = sum(pair.verdict in ("better", "worse") for pair in found.pairs)
+        apart = sum(pair.decided for pair in found.pairs)
         say(f"{len(found.pairs)} pairs of methods, all on the page; in {apart} of them one is better by area")
     else:
         for pair in found.pairs:

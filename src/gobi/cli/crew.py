@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import os
 import pickle
+import subprocess
 import sys
 import threading
 import traceback
@@ -30,6 +31,9 @@ from gobi.training.trainer import Row
 
 LOOK_SECONDS = 0.2
 """Between two looks at whether to stop."""
+
+ENDING_SECONDS = 1.0
+"""For a process that was killed to be gone."""
 
 _SERVE = "from gobi.cli.crew import serve; serve()"
 
@@ -62,7 +66,9 @@ class Child:
             except EOFError:
                 return Ended(trouble=_lost(self._process.wait()))
             except pickle.UnpicklingError:
-                # It would wait for somebody to read what it writes.
+                # Killed in the middle of a message; or it would wait for somebody to read what it writes.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    return Ended(trouble=_lost(self._process.wait(ENDING_SECONDS)))
                 self._process.kill()
                 return Ended(trouble="what its process tells cannot be understood")
             if isinstance(words, Ended):
@@ -106,9 +112,9 @@ class Crew:
         begin:  called when a run's turn comes, for what will listen to it.
         """
         with self.stopping, ThreadPoolExecutor(self.at_once) as pool:
-            doing = {pool.submit(self._work, folder, begin): folder for folder in runs}
-            left = set(doing)
             try:
+                doing = {pool.submit(self._work, folder, begin): folder for folder in runs}
+                left = set(doing)
                 while left:
                     done, left = wait(left, LOOK_SECONDS, FIRST_COMPLETED)
                     for one in done:

@@ -102,8 +102,10 @@ def train(packs: Sequence[Sequence[Run]], until: float | None = None) -> list[Ru
     stopping = Stopping(say, until)
     broken: list[GobiError] = []
     for number, group in enumerate(packs, start=1):
+        left = [one for later in packs[number - 1 :] for one in later]
         if until is not None and time.monotonic() >= until:
-            return [one for later in packs[number - 1 :] for one in later]
+            _complain(broken, left)
+            return left
         agents = sum(len(plan.seeds) for _, plan in group)
         runs = runs_in_words(len(group))
         say(f"\npack {number} of {len(packs)}: {runs}, {agents} agents side by side, on {jax.devices()[0]}")
@@ -111,7 +113,8 @@ def train(packs: Sequence[Sequence[Run]], until: float | None = None) -> list[Ru
         try:
             outcomes = _go(group, stopping)
         except run.OutOfTime:
-            return [one for later in packs[number - 1 :] for one in later]
+            _complain(broken, left)
+            return left
         except NotFinite as error:
             # The others can still be had.
             say(f"error: {error}")
@@ -174,8 +177,7 @@ def train_at_once(runs: Sequence[Run], at_once: int, until: float | None = None)
     if left and stopping.asked:
         say(STOPPED)
         raise run.Stopped
-    if not left:
-        _complain(broken)
+    _complain(broken, left)
     return left
 
 
@@ -187,14 +189,15 @@ def _draw(folder: run.Folder) -> None:
         say(f"no curves of {folder.path}: {error}")
 
 
-def _complain(broken: Sequence[GobiError]) -> None:
-    """Some runs could not be trained, after all others were."""
-    if broken:
-        others = f" (and {runs_in_words(len(broken) - 1)} more)" if len(broken) > 1 else ""
-        raise GobiError(
-            f"{broken[0]}{others}; the others are trained: the same command tries again, "
-            "--arms names the runs to go on with without it"
-        )
+def _complain(broken: Sequence[GobiError], left: Sequence[Run] = ()) -> None:
+    """Some runs could not be trained, after all others were; or all but those for which there was no time."""
+    if not broken:
+        return
+    others = f" (and {runs_in_words(len(broken) - 1)} more)" if len(broken) > 1 else ""
+    rest = f"the time is up, {runs_in_words(len(left))} left to train" if left else "the others are trained"
+    raise GobiError(
+        f"{broken[0]}{others}; {rest}: the same command tries again, --arms names the runs to go on with"
+    )
 
 
 def _name(folder: run.Folder) -> str:

@@ -227,13 +227,11 @@ def _how_long(groups: Sequence[Sequence[Run]], known: Sequence[Earlier], at_once
     # On a CPU, more than it has cores are no faster.
     side_by_side = min(at_once, cores()) if jax.default_backend() == "cpu" else at_once
     seconds, source = timing.seconds(groups, known, side_by_side), timing.source(groups, known)
+    if seconds is None:
+        return f"how long is not known: {source}"
     if side_by_side > 1:
         source = f"none slows another down, and each is {source}"
-    return (
-        f"how long is not known: {source}"
-        if seconds is None
-        else f"about {packs.duration(seconds)} if {source}"
-    )
+    return f"about {packs.duration(seconds)} if {source}"
 
 
 def _say_left(left: Sequence[Run], out: Path) -> None:

@@ -48,7 +48,8 @@ class Stopping:
             signal.signal(number, handler)
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        del frame
+        del number, frame
         self.asked = True
         self.say("stopping after this interval; again to stop at once, without a checkpoint")
-        signal.signal(number, signal.default_int_handler)
+        for one in self.before:
+            signal.signal(one, signal.default_int_handler)

@@ -17,7 +17,7 @@ from gobi.cli import bars, crew, packs
 from gobi.errors import GobiError
 from gobi.reproduce import STUDIES, timing
 from gobi.reproduce.study import Study, crossed
-from gobi.training import card, folder, metrics
+from gobi.training import card, checkpoints, folder, metrics
 from gobi.training.control import assembly, loop, recipes
 from gobi.training.pack import Listener
 from gobi.training.stopping import Stopped, Stopping
@@ -176,6 +176,8 @@ def stop_after(rows: int, monkeypatch) -> None:
 
     monkeypatch.setattr(bars.Bars, "row", row)
     monkeypatch.setattr(Stopping, "why", why)
+    # A run as short as these may be over soon after.
+    monkeypatch.setattr(crew, "LOOK_SECONDS", 0.005)
 
 
 def test_runs_in_processes_of_their_own_learn_the_same_are_stopped_taken_up_and_concluded(
@@ -273,10 +275,10 @@ def test_a_run_whose_parent_is_killed_saves_itself_and_ends(gobi_command):
         rows = len(metrics.read(place.metrics)["frames"])
     child.stop()
     try:
-        assert child._process.wait(30) == 0
+        assert child._process.wait(120) == 0
     finally:
         child.kill()
-    (saved,) = place.checkpoints.iterdir()
+    saved = checkpoints.available(place.checkpoints)[-1]
     assert 600 * rows <= int(saved.name) < 10**8
 
 
@@ -300,7 +302,43 @@ def test_an_error_in_the_parent_saves_the_runs_beside_the_one_that_it_is_of(gobi
         list(team.train(list(ears), ears.get))
     assert not team._working
     for place in ears:
-        assert place.checkpoints.is_dir()
+        assert checkpoints.available(place.checkpoints)
+
+
+class Broken:
+    """A crew of which one run breaks, and for the other there is no time."""
+
+    def __init__(self, at_once, stopping):
+        pass
+
+    def train(self, runs, begin):
+        one, other = runs
+        yield one, crew.Ended(trouble="lost")
+        yield other, crew.Ended()
+
+
+def test_a_run_that_broke_is_told_of_also_when_the_time_is_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(packs, "Crew", Broken)
+    plan = folder.Plan(recipes.recipe(TASK, **TINY), (0,))
+    runs = [(folder.Folder(tmp_path / name), plan) for name in ("one", "other")]
+    with pytest.raises(GobiError, match="one: lost; the time is up, 1 run left to train: the same command"):
+        packs.train_at_once(runs, 2)
+
+
+def test_a_child_that_is_killed_in_the_middle_of_a_message_was_killed(monkeypatch):
+    half = pickle.dumps(("say", ("a message",)))[:12]
+    code = f"import os; os.write(1, {half!r}); os.kill(os.getpid(), 9)"
+    monkeypatch.setattr(crew, "_SERVE", code)
+    child = crew.Child(folder.Folder(Path("anywhere")))
+    assert "killed by signal 9" in child.listen(Listener()).trouble
+    child.close()
+
+
+def test_where_nothing_is_known_of_the_time_only_that_is_said(gobi_command):
+    words = ["--set", "precision=bfloat16", "--tasks", "pendulum_swingup", "--arms", "re3", "none"]
+    code, out, err = gobi_command("reproduce", "dmc", *words, "--processes", "2", "--plan")
+    assert code == 0, err
+    assert "2 at once; how long is not known: nothing like it has been trained" in " ".join(out.split())
 
 
 def test_grids_have_no_processes_of_their_own(gobi_command):
