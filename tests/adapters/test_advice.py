@@ -27,6 +27,8 @@ from gobi.adapters.advice import Sizes, advice
             "about 1, 0.01 keeps",
         ),
         ({"episodes": 100, "bonuses": 1e-3}, "none of 100 episodes", "about 1, 0.1 keeps"),
+        ({"episodes": 100}, "not one of 100 episodes was paid a bonus", "hash="),
+        ({"episodes": 100, "rewarded": 50, "returns": 40.0}, "not one of 100 episodes was paid", "observe="),
         ({"episodes": 3, "bonuses": 30.0}, "too few", ""),
         ({"episodes": 100, "at_first": 1.0, "late": 0.001}, "spent", "0.1 %"),
     ],

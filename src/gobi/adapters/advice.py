@@ -102,10 +102,15 @@ def advice(sizes: Sizes, coefficient: float, frames: int, reward: str = "") -> s
     if sizes.episodes < FEW:
         return f"{began} only {sizes.episodes} episodes have ended: too few to judge the bonus's size."
     bonus = sizes.bonuses / sizes.episodes
+    if not bonus:
+        return (
+            f"{began} not one of {sizes.episodes} episodes was paid a bonus. If the reward has to learn "
+            "something first, wait; else all observations may look alike to it, as numbers do that fill a "
+            "small part of their bounds, or have none: in your own loop, scale them (observe=) or take finer "
+            "codes (hash=)."
+        )
     if not sizes.rewarded:
-        suited = "a larger one"
-        if bonus:
-            suited = f"{min(float(_one(coefficient * AIM / bonus)), BOLDEST * coefficient):.3g}"
+        suited = f"{min(float(_one(coefficient * AIM / bonus)), BOLDEST * coefficient):.3g}"
         return (
             f"{began} none of {sizes.episodes} episodes had a reward above 0: an episode's bonus is "
             f"{bonus:.3g}, and all that leads to the first one. Leave the coefficient at {coefficient:.3g} "
@@ -122,7 +127,7 @@ def _compared(bonus: float, sizes: Sizes, coefficient: float) -> str:
         f"an episode's bonus is {bonus:.3g} and a rewarded episode earns {earned:.3g} "
         f"({sizes.rewarded} of {sizes.episodes} were rewarded)"
     )
-    better = _one(coefficient * AIM / ratio) if ratio else "a larger one"
+    better = _one(coefficient * AIM / ratio)
     if ratio > MOST and sizes.rewarded < RARE * sizes.episodes:
         return (
             f"{seen}: exploring pays more than the task does, as it may while rewards are rare. If it still "
