@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 
 import gobi
+from gobi.agents import impala
 from gobi.envs.minigrid import make_bank
 from gobi.rewards.registry import REWARDS
 from gobi.training import assembly
@@ -160,17 +161,19 @@ def parts(loop: Any, reward: Any, knobs: Any, bank: Any, state: Any) -> dict[str
 
     studying = jax.jit(jax.vmap(study, in_axes=(None, 0, 0)))
 
+    precision = getattr(loop.learner, "precision", "float32")
+
     def learn(knobs, state, acted):
-        unroll = loops.learner.Unroll(
+        unroll = impala.Unroll(
             observations=jnp.concatenate([acted.observation, acted.observation[-1:]]),
             first=jnp.concatenate([acted.first, acted.first[-1:]]),
             actions=acted.action,
-            logits=acted.logits,
+            logits=acted.noted,
             rewards=acted.reward,
             terminal=acted.terminated,
             carry=state.carry,
         )
-        return loops.learner.learn(state.policy, state.optimiser, unroll, knobs.hyper, 1e-4, loop.precision)
+        return impala.learn(state.policy, state.optimiser, unroll, knobs.hyper, 1e-4, precision)
 
     learning = jax.jit(jax.vmap(learn, in_axes=(None, 0, 0)))
 

@@ -32,7 +32,7 @@ from gobi.training import (
 from gobi.training.folder import Folder, Plan, Run
 from gobi.training.loop import knobs, loop
 from gobi.training.recipe import Recipe
-from gobi.training.stopping import Stopping
+from gobi.training.stopping import Stopped, Stopping
 from gobi.training.trainer import Trainer
 from gobi.worlds import from_settings
 
@@ -281,7 +281,7 @@ def test_runs_whose_memories_grew_otherwise_meet_where_they_had_not(tmp_path, mo
 def test_the_world_of_a_pack_is_what_each_run_would_train_alone():
     """Whatever they differ in: so it is trained once."""
     one = tiny(reward="gobi", pretrain_frames=100)
-    other = one.changed(**{name: 0.5 for name in sweep.SWEPT})
+    other = one.changed(**{name: 0.5 for name in sweep.swept(one)})
     made = [world_model.pretrain(recipe, gobi.make(TASK), lambda *_: None).network for recipe in (one, other)]
     for x, y in zip(*map(jax.tree.leaves, made), strict=True):
         np.testing.assert_array_equal(x, y)
@@ -358,15 +358,62 @@ def test_a_loss_that_is_not_a_number_names_the_run(tmp_path):
         pack.go(runs)
 
 
-@pytest.mark.parametrize("field", sweep.SWEPT)
-def test_what_is_swept_is_an_argument_of_the_program_and_nothing_else(field):
-    one = tiny()
+PPO = {
+    "learner": "ppo",
+    "core": "mingru",
+    "epochs": 2,
+    "minibatches": 2,
+    "values": "two",
+    "scale_bonus": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("learner", "field"),
+    [(name, field) for name, more in (("impala", {}), ("ppo", PPO)) for field in sweep.swept(tiny(**more))],
+)
+def test_what_is_swept_is_an_argument_of_the_program_and_nothing_else(learner, field):
+    one = tiny(**(PPO if learner == "ppo" else {}))
     other = one.changed(**{field: 0.25})
     assert sweep.same_program(one) == sweep.same_program(other)
     env = Trainer(one).env
     assert loop(env, one) == loop(env, other)
     changed = jax.tree.map(lambda a, b: bool(a != b), knobs(one), knobs(other))
     assert sum(jax.tree.leaves(changed)) == 1
+
+
+def test_every_number_that_may_be_swept_is_some_learners():
+    assert {*sweep.swept(tiny()), *sweep.swept(tiny(**PPO))} == {*sweep.SWEPT}
+
+
+def test_ppo_in_a_pack_and_stopped_on_the_way_ends_bit_for_bit_as_alone(tmp_path):
+    plans = {"few": Plan(tiny(**PPO), (3,)), "many": Plan(tiny(**PPO, clip_ratio=0.1, extrinsic=5.0), (4,))}
+
+    def runs(place: str) -> list[Run]:
+        made = [(Folder(tmp_path / place / name), plan) for name, plan in plans.items()]
+        for folder, plan in made:
+            run.begin(folder, plan)
+        return made
+
+    whole, halves = runs("whole"), runs("halves")
+    pack.go(whole)
+
+    class Soon(Stopping):
+        """Stops after the third row."""
+
+        rows = 0
+
+        def why(self) -> Stopped | None:
+            self.rows += 1
+            return Stopped() if self.rows == 3 else None
+
+    with pytest.raises(Stopped):
+        pack.go(halves, stopping=Soon(lambda text: None))
+    pack.go(halves)
+    same(whole, halves)
+    rows = metrics.read(whole[0][0].metrics)
+    assert (rows["bonus_scale"] > 0).all()
+    assert np.isfinite(rows["kl"]).all()
 
 
 def test_the_length_of_the_rates_schedule_is_swept_too():

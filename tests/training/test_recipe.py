@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
+from gobi.agents import registry as learners
 from gobi.errors import GobiError
 from gobi.training.recipe import Recipe, differences, from_json, read_settings
 
@@ -23,6 +24,12 @@ def basic(**changes: Any) -> Recipe:
         object.__setattr__(recipe, name, value)
     recipe.__post_init__()
     return recipe
+
+
+def reader(field: str) -> str:
+    """A learner that reads the field; the default one if it does, or if the field is of no learner."""
+    readers = [name for name in learners.LEARNERS if field in learners.settings(name)]
+    return readers[0] if readers else "impala"
 
 
 def wrong_values(hint: Any) -> list[Any]:
@@ -46,7 +53,7 @@ def test_a_field_takes_only_values_of_its_type(field):
 @pytest.mark.parametrize("field", [name for name, hint in HINTS.items() if get_origin(hint) is Literal])
 def test_every_choice_of_a_field_is_allowed_and_can_be_written_as_a_word(field):
     for choice in get_args(HINTS[field]):
-        assert getattr(basic(**{field: choice}), field) == choice
+        assert getattr(basic(**{"learner": reader(field), field: choice}), field) == choice
         assert read_settings([f"{field}={choice}"]) == {field: choice}
 
 
@@ -188,12 +195,13 @@ def test_a_field_from_elsewhere_is_named():
 
 
 def test_every_field_changes_the_digest():
-    base = basic(reward="noveld")
+    base = basic(reward="noveld", num_envs=12)
     names = {
         "reward": "rnd",
         "reward_options": "norm=squared",
         "lifelong": "rnd",
         "lifelong_options": "shared=true",
+        "learner": "ppo",
     }
     digests = {base.digest}
     for field in dataclasses.fields(Recipe):
@@ -209,7 +217,12 @@ def test_every_field_changes_the_digest():
                 float: lambda v: v / 2 or 0.5,
                 str: str.upper,
             }[HINTS[field.name]](value)
-        digests.add(basic(**{"reward": "noveld", field.name: value}).digest)
+        fixed = {"reward": "noveld", "learner": reader(field.name), "num_envs": 12}
+        base = basic(**fixed)
+        changed = basic(**{**fixed, field.name: value})
+        assert changed.digest != base.digest, field.name
+        digests |= {base.digest, changed.digest}
+    # The learner's own change is the other learner's base.
     assert len(digests) == 1 + len(dataclasses.fields(Recipe))
 
 
@@ -252,8 +265,13 @@ def test_only_rewards_with_reachability_imagine(reward, imagines):
 def test_a_field_that_came_later_leaves_kept_recipes_what_they_were():
     now = basic()
     fields = json.loads(now.to_json())
-    del fields["schedule_frames"]
+    for field in dataclasses.fields(Recipe):
+        if field.metadata.get("later"):
+            del fields[field.name]
+    assert "schedule_frames" not in fields
+    assert "learner" not in fields
     kept = json.dumps(fields, indent=1)
     assert from_json(kept) == now
     assert now.digest == hashlib.sha256(kept.encode()).hexdigest()[:12]
     assert basic(schedule_frames=30_000_000).digest != now.digest
+    assert basic(learner="ppo").digest != now.digest

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Float64, Int32, Key, UInt8
 
-from gobi.agents.impala.networks import Carry, Policy
 from gobi.analysis import statistics
 from gobi.envs.minigrid import MiniGrid, State, ceilings, numbered_levels
 from gobi.training.trained import Trained
@@ -40,14 +39,14 @@ class Playing(eqx.Module):
 
     states: State
     observation: UInt8[Array, "lanes 7 7 3"]
-    carry: Carry
+    carry: Any
     total: Float32[Array, " lanes"]
     length: Int32[Array, " lanes"]
     over: Bool[Array, " lanes"]
     fresh: Bool[Array, " lanes"]
 
 
-def begin(env: MiniGrid, policy: Policy, levels: State) -> Playing:
+def begin(env: MiniGrid, policy: Any, levels: State) -> Playing:
     """All lanes at the start of their levels."""
     lanes = levels.direction.shape[0]
     return Playing(
@@ -62,7 +61,7 @@ def begin(env: MiniGrid, policy: Policy, levels: State) -> Playing:
 
 
 def advance(
-    env: MiniGrid, policy: Policy, playing: Playing, keys: Key[Array, " lanes"], time: Any, greedy: bool
+    env: MiniGrid, policy: Any, playing: Playing, keys: Key[Array, " lanes"], time: Any, greedy: bool
 ) -> tuple[Playing, Int32[Array, " lanes"]]:
     """One step in the lanes that still play, and the actions. Draws depend on a lane's key and the time."""
     logits, _, carry = policy(playing.observation, playing.length == 0, playing.carry)
@@ -91,7 +90,7 @@ def advance(
 @functools.partial(jax.jit, static_argnums=(0, 4, 5))
 def play(
     env: MiniGrid,
-    policy: Policy,
+    policy: Any,
     levels: State,
     keys: Key[Array, " lanes"],
     greedy: bool = False,

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int, Int32, Key, UInt8
 
-from gobi.agents.impala.networks import Policy
 from gobi.analysis import panel
 from gobi.analysis.evaluation import advance, begin, draws
 from gobi.envs.minigrid import MiniGrid, State, numbered_levels, render
@@ -130,7 +129,7 @@ def frames(agents: Trained, level: int, played: Episode, told: Bonus, most: int)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 4))
-def _play(env: MiniGrid, policy: Policy, start: State, keys: Key[Array, " one"], greedy: bool):
+def _play(env: MiniGrid, policy: Any, start: State, keys: Key[Array, " one"], greedy: bool):
     """States, views, actions that led there, rewards so far, and whether it was over; the start first."""
 
     def step(playing, time):

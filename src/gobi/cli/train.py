@@ -57,6 +57,7 @@ def train(
     *,
     reward: str = "",
     recipe: str = "gobi",
+    learner: str = "",
     world: Literal["real", "learned", ""] = "",
     network: Literal["paper", "coded", "compact", "feedforward", "recurrent", ""] = "",
     observations: Literal["pixels", "state", ""] = "",
@@ -77,6 +78,8 @@ def train(
         reward: the intrinsic reward; by default the recipe's. `gobi rewards` lists them. Your own is
             FILE.py:CLASS, on grids and Gymnasium's tasks.
         recipe: gobi (ours), as_coded (the paper's public code, on grids) or as_written (its text).
+        learner: on grids, what learns from the rewards: impala or ppo; by default the recipe's, impala.
+            `gobi learners` lists them.
         world: on grids, imagine with the simulator itself, or with a learned model; by default the recipe's.
         network: the policy's network: on grids paper, coded or compact, by default the recipe's, or compact
             on a CPU; on Gymnasium's tasks feedforward or recurrent.
@@ -98,6 +101,7 @@ def train(
         task,
         settings,
         reward=reward,
+        learner=learner,
         world=world,
         network=network,
         observations=observations,
@@ -146,6 +150,7 @@ def recipe(
     *,
     reward: str = "",
     recipe: str = "gobi",
+    learner: str = "",
     observations: Literal["pixels", "state", ""] = "",
     settings: Settings = (),
 ) -> None:
@@ -155,10 +160,11 @@ def recipe(
         task: the task.
         reward: the intrinsic reward; by default the recipe's.
         recipe: gobi (ours), as_coded (the paper's public code, on grids) or as_written (its text).
+        learner: on grids, impala or ppo; by default the recipe's.
         observations: on control tasks, what the agent sees; by default pixels.
         settings: changes one field; may be given several times.
     """
-    given = read_settings(task, settings, reward=reward, observations=observations)
+    given = read_settings(task, settings, reward=reward, learner=learner, observations=observations)
     print(named.recipe(task, recipe, **given).to_json())
 
 

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, UInt8
 
-from gobi.agents.impala import learner, networks, optimiser
+from gobi.agents import registry
+from gobi.agents.learner import Learner, Rollout, Weights
 from gobi.envs.minigrid import Bank, Lanes, MiniGrid, State, Stepper
 from gobi.rewards.reward import Metrics, Reward
 from gobi.training import episodes
@@ -19,6 +20,10 @@ from gobi.types import Transition, Views
 
 LAST = frozenset({*episodes.MEASURES, "episodes", "distinct", "levels_repeated"})
 """Metrics of which an interval's last value counts, as of `dropped/...`; of `load/...` the largest does."""
+
+
+LEARNER = 1
+"""Keeps the learner's draws apart from those of a reward that learns."""
 
 
 class Knobs(eqx.Module):
@@ -35,7 +40,7 @@ class Knobs(eqx.Module):
     clip: Float32[Array, "*sweep"]
     learning_rate: Float32[Array, "*sweep"]
     frames: Float32[Array, "*sweep"]
-    hyper: learner.Hyper
+    hyper: Any
 
 
 def knobs(recipe: Recipe) -> Knobs:
@@ -49,14 +54,14 @@ def knobs(recipe: Recipe) -> Knobs:
         clip=jnp.float32(recipe.clip or jnp.inf),
         learning_rate=jnp.float32(recipe.learning_rate),
         frames=jnp.float32(schedule if falling else jnp.inf),
-        hyper=learner.Hyper(recipe.discount, recipe.entropy_cost, recipe.value_cost, recipe.max_grad_norm),
+        hyper=registry.hyper(recipe),
     )
 
 
 class SeedState(eqx.Module):
     """Everything of one seed that changes: what a checkpoint holds, besides the bank.
 
-    policy, optimiser:   the weights, and the running squares of their gradients.
+    policy, optimiser:   the weights, and what the learner's optimiser keeps of their gradients.
     carry:               what the policy remembers of each lane's episode.
     lanes, observation:  where the lanes stand and what they see.
     first:               whether that begins an episode.
@@ -66,9 +71,9 @@ class SeedState(eqx.Module):
     updates:             how many there have been.
     """
 
-    policy: networks.Policy
-    optimiser: optimiser.RMSProp
-    carry: networks.Carry
+    policy: Any
+    optimiser: Any
+    carry: Any
     lanes: Lanes
     observation: UInt8[Array, "envs 7 7 3"]
     first: Bool[Array, " envs"]
@@ -84,7 +89,7 @@ class Acted(eqx.Module):
     observation: UInt8[Array, "*time envs 7 7 3"]
     first: Bool[Array, "*time envs"]
     action: Int32[Array, "*time envs"]
-    logits: Float32[Array, "*time envs actions"]
+    noted: Any
     last_observation: UInt8[Array, "*time envs 7 7 3"]
     reward: Float32[Array, "*time envs"]
     terminated: Bool[Array, "*time envs"]
@@ -99,11 +104,9 @@ class Loop:
     """What is fixed when the loop is compiled. Hashable; holds no arrays."""
 
     env: MiniGrid
-    network: str
+    learner: Learner
     num_envs: int
     unroll: int
-    timeouts: str
-    precision: str
     decay_by: str
 
     @property
@@ -119,12 +122,12 @@ class Loop:
     def init(self, reward: Reward, bank: Bank, key: Key[Array, ""]) -> SeedState:
         """The state of one seed before its first update."""
         weights, bonus, own = jax.random.split(key, 3)
-        policy = networks.build(self.network, self.env.spec, weights)
+        policy, optimiser = self.learner.init(weights, self.env.spec, self.num_envs)
         lanes, observation = self.stepper.reset(bank)
         return SeedState(
             policy=policy,
-            optimiser=optimiser.init(policy),
-            carry=policy.initial(self.num_envs),
+            optimiser=optimiser,
+            carry=self.learner.initial_carry(policy, self.num_envs),
             lanes=lanes,
             observation=observation,
             first=jnp.ones(self.num_envs, bool),
@@ -154,28 +157,32 @@ class Loop:
 
         exponent = self._exponent(state)
         coefficient = knobs.coefficient * jnp.exp(exponent * jnp.log1p(-knobs.decay))
-        extrinsic, intrinsic = knobs.extrinsic * acted.reward, coefficient * bonus
-        total = jnp.clip(extrinsic + intrinsic, -knobs.clip, knobs.clip)
-
         frames = (state.updates * self.frames_per_update).astype(jnp.float32)
         rate = knobs.learning_rate * jnp.maximum(0.0, 1 - frames / knobs.frames)
-        unroll = learner.Unroll(
+        rollout = Rollout(
             observations=jnp.concatenate([acted.observation, observation[None]]),
             first=jnp.concatenate([acted.first, first[None]]),
             actions=acted.action,
-            logits=acted.logits,
-            rewards=total,
-            terminal=transitions.done,
+            noted=acted.noted,
+            rewards=acted.reward,
+            bonus=bonus,
+            weights=Weights(knobs.extrinsic, coefficient, knobs.clip),
+            terminated=acted.terminated,
+            truncated=acted.truncated,
+            last_observations=acted.last_observation,
             carry=state.carry,
+            next_carry=carry,
         )
-        policy, squares, losses = learner.learn(
-            state.policy, state.optimiser, unroll, knobs.hyper, rate, self.precision, self._timeouts(acted)
+        shuffling = jax.random.fold_in(learning, LEARNER)
+        policy, optimiser, losses = self.learner.learn(
+            state.policy, state.optimiser, rollout, knobs.hyper, rate, shuffling, self.env.spec.max_steps
         )
         reward_state, lessons = reward.learn(reward_state, learning, transitions)
         told = episodes.add(self.env, state.episodes, _walk(acted))
         state = SeedState(
-            policy, squares, carry, lanes, observation, first, reward_state, told, key, state.updates + 1
+            policy, optimiser, carry, lanes, observation, first, reward_state, told, key, state.updates + 1
         )
+        extrinsic, intrinsic = knobs.extrinsic * acted.reward, coefficient * bonus
         sizes = jnp.sum(jnp.abs(intrinsic)), jnp.sum(jnp.abs(extrinsic))
         metrics = {
             "bonus": jnp.mean(bonus),
@@ -183,26 +190,25 @@ class Loop:
             "coefficient": coefficient,
             "learning_rate": rate,
             "levels_repeated": lanes.queue.repeated.astype(jnp.float32),
-            "reward_is_finite": jnp.isfinite(total).all().astype(jnp.float32),
+            "reward_is_finite": jnp.isfinite(rollout.total).all().astype(jnp.float32),
         }
         return state, metrics | logged | lessons | losses | episodes.means(told)
 
     def _act(self, bank: Bank, state: SeedState, key: Key[Array, ""]):
         """Plays an unroll. Weights are cast once, and all draws are made at once, before the first step."""
-        policy = jax.tree.map(lambda leaf: leaf.astype(self.precision), state.policy)
-        noise = jax.random.gumbel(key, (self.unroll, self.num_envs, self.env.spec.num_actions))
+        policy = self.learner.actor(state.policy)
+        noise = self.learner.noise(key, self.env.spec, self.unroll, self.num_envs)
         stepper = self.stepper
 
         def step(carry, noise):
             memory, lanes, observation, first = carry
-            logits, _, memory = policy(observation, first, memory)
-            action = jnp.argmax(logits + noise, axis=-1).astype(jnp.int32)
+            action, noted, memory = self.learner.act(policy, observation, first, memory, noise)
             states, timestep = stepper.advance(lanes, action)
             acted = Acted(
                 observation=observation,
                 first=first,
                 action=action,
-                logits=logits,
+                noted=noted,
                 last_observation=timestep.observation,
                 reward=timestep.reward,
                 terminated=timestep.terminated,
@@ -228,13 +234,6 @@ class Loop:
             truncated=acted.truncated,
         )
 
-    def _timeouts(self, acted: Acted) -> learner.Timeouts | None:
-        if self.timeouts == "terminal":
-            return None
-        cut = acted.truncated & ~acted.terminated
-        most = -(-self.unroll // self.env.spec.max_steps)
-        return learner.Timeouts(cut, acted.last_observation, most)
-
     def _exponent(self, state: SeedState) -> Float32[Array, ""]:
         """What (1 - rho) is raised to: frames, or Algorithm 1's (e - 1) * T."""
         if self.decay_by == "frames":
@@ -246,11 +245,9 @@ def loop(env: MiniGrid, recipe: Recipe) -> Loop:
     """The loop of a recipe."""
     return Loop(
         env=env,
-        network=recipe.network,
+        learner=registry.build(recipe),
         num_envs=recipe.num_envs,
         unroll=recipe.unroll,
-        timeouts=recipe.timeouts,
-        precision=recipe.precision,
         decay_by=recipe.decay_by,
     )
 

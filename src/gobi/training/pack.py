@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import gobi
-from gobi.agents.impala.networks import Policy
 from gobi.errors import GobiError
 from gobi.memory.crowding import crowded
 from gobi.training import beforehand, checkpoints
@@ -199,7 +198,7 @@ class _Pack:
             return [progress]
         return (jax.tree.map(lambda leaf, mine=mine: leaf[mine], progress) for mine in self.shares)
 
-    def _first_policies(self, progress: Progress) -> Iterable[Policy]:
+    def _first_policies(self, progress: Progress) -> Iterable[Any]:
         """The policy of each run's first seed."""
         policy = progress.state.policy
         return (jax.tree.map(lambda leaf, at=mine.start: leaf[at], policy) for mine in self.shares)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from gobi.agents import registry as learners
 from gobi.envs import host
 from gobi.envs.dmc.tasks import PREFIX
 from gobi.errors import GobiError
@@ -64,7 +65,7 @@ class Recipe(AnyRecipe):
         world_reads:         what the model sees: the panorama, which takes three looks that the task does not
                              grant; or the agent's own view alone.
         model:               its architecture: ours (copying), of the text, of the code, or generative.
-        model_size:          the widths of the paper, or narrower ones for a laptop.
+        model_size:          the widths of the paper, or for a laptop compact or narrow ones.
         model_noise:         the code's noise at inference.
         model_samples:       futures drawn per action from a generative model.
         world_mode:          fixed after pre-training, fine-tuned while training, or learned online.
@@ -75,10 +76,11 @@ class Recipe(AnyRecipe):
         pretrain_schedule:   constant, or falling to zero like a cosine over the epochs.
 
     The learner
+        learner:             impala, one update per rollout; or ppo, several; `gobi learners` lists them.
         network:             the policy: of the text, of the code, or compact.
         num_envs:            lanes, which is also the batch.
         unroll:              steps between updates.
-        learning_rate:       of RMSProp.
+        learning_rate:       of RMSProp, or of PPO's Adam.
         learning_rate_decay: to zero, or none.
         schedule_frames:     the frames over which it falls; 0 takes those of the run. With more, a run ends
                              before the rate does; with fewer, it learns nothing more after them.
@@ -88,6 +90,17 @@ class Recipe(AnyRecipe):
         value_cost:          weight of the value loss.
         timeouts:            a truncated episode ends with value 0 (terminal, code) or goes on (bootstrap).
         precision:           of the matrix products; weights and optimiser stay float32.
+
+    PPO only
+        core:                what remembers: an LSTM, or a minGRU, which has no product inside its recurrence.
+        epochs:              passes over each rollout.
+        minibatches:         gradient steps in each pass, on whole environments.
+        gae_lambda:          of the advantages.
+        clip_ratio:          how far the ratio of new and old probability is followed.
+        values:              two: one for the task's reward and one for the bonus; or one for their sum.
+        bonus_discount:      gamma of the bonus.
+        bonus_ends:          the bonus's value ends with the episode, or goes on into the next.
+        scale_bonus:         the bonus is divided by the running deviation of its discounted sum.
 
     The run
         bank:                levels kept ready.
@@ -119,7 +132,7 @@ class Recipe(AnyRecipe):
     world: Literal["learned", "real"] = "learned"
     world_reads: Literal["panorama", "view"] = "panorama"
     model: Literal["copying", "written", "coded", "generative"] = "copying"
-    model_size: Literal["paper", "compact"] = "paper"
+    model_size: Literal["paper", "compact", "narrow"] = "paper"
     model_noise: bool = False
     model_samples: int = 1
     world_mode: Literal["fixed", "finetuned", "online"] = "fixed"
@@ -135,6 +148,16 @@ class Recipe(AnyRecipe):
     learning_rate: float = 1e-4
     learning_rate_decay: Literal["linear", "none"] = "linear"
     schedule_frames: int = later(0)
+    learner: str = later("impala")
+    core: Literal["lstm", "mingru"] = later("lstm")
+    epochs: int = later(1)
+    minibatches: int = later(1)
+    gae_lambda: float = later(0.95)
+    clip_ratio: float = later(0.2)
+    values: Literal["one", "two"] = later("one")
+    bonus_discount: float = later(0.99)
+    bonus_ends: bool = later(False)
+    scale_bonus: bool = later(False)
     max_grad_norm: float = 40.0
     discount: float = 0.99
     entropy_cost: float = 0.0005
@@ -163,6 +186,7 @@ class Recipe(AnyRecipe):
         )
         self.refuse_below(0, "entropy_cost", "value_cost", "pretrain_frames", "pretrain_epochs", "snapshots")
         self.refuse_below(0, "discount", "max_grad_norm", "pretrain_rate", "finetune_rate", "schedule_frames")
+        self._refuse_what_the_learner_cannot()
         if self.schedule_frames and self.learning_rate_decay == "none":
             raise GobiError("schedule_frames is how long the rate falls: not with learning_rate_decay=none")
         if self.decay >= 1:
@@ -184,6 +208,26 @@ class Recipe(AnyRecipe):
             and not self.pretrain_frames
         ):
             raise GobiError("a learned world needs pretrain_frames, or world_mode=online")
+
+    def _refuse_what_the_learner_cannot(self) -> None:
+        """Refuses sizes that do not divide, and settings that this learner does not read."""
+        mine = learners.settings(self.learner)
+        others = {name for other in learners.LEARNERS for name in learners.settings(other)}
+        for field in dataclasses.fields(self):
+            if field.name in others and field.name not in mine and getattr(self, field.name) != field.default:
+                raise GobiError(f"{field.name} is not a setting of the learner {self.learner}")
+        self.refuse_below(1, "epochs", "minibatches")
+        self.refuse_below(0, "gae_lambda", "clip_ratio", "bonus_discount")
+        if max(self.gae_lambda, self.bonus_discount) > 1:
+            raise GobiError(
+                "gae_lambda and bonus_discount must be at most 1, "
+                f"got {self.gae_lambda} and {self.bonus_discount}"
+            )
+        if self.num_envs % self.minibatches:
+            raise GobiError(
+                f"a minibatch has whole environments: num_envs={self.num_envs} cannot be split into "
+                f"minibatches={self.minibatches}"
+            )
 
     def _refuse_unseen(self, reward: str, options: str) -> None:
         """Refuses a reward that reads what a grid does not show, or not in the shape that it is coded in."""
@@ -226,7 +270,8 @@ class Recipe(AnyRecipe):
     @property
     def in_words(self) -> str:
         """What is worth saying when a run starts."""
-        return f"{self.task}, reward {self.reward}, recipe {self.recipe}, network {self.network}"
+        words = f"{self.task}, reward {self.reward}, recipe {self.recipe}, network {self.network}"
+        return words if self.learner == "impala" else f"{words}, learner {self.learner}"
 
 
 def kind_of(task: str) -> type[Recipe] | type[ControlRecipe] | type[HostRecipe]:

@@ -60,6 +60,8 @@ def recipe(task: str, name: str = "gobi", **changes: Any) -> Recipe:
     if name not in NAMES:
         raise unknown("recipe", name, NAMES)
     whole = NAMES[name](registry.find(task))
+    if changes.get("learner") == "ppo":
+        return with_ppo(whole, **changes)
     return whole.changed(**{**_paying(whole, changes.get("reward")), **changes})
 
 
@@ -152,9 +154,40 @@ def compact(recipe: Recipe, **changes: Any) -> Recipe:
             "count_room": 2**18,
             "pretrain_rate": 2e-3,
             "pretrain_epochs": 5,
+            **(_PPO_COMPACT if changes.get("learner", recipe.learner) == "ppo" else {}),
             **changes,
         }
     )
+
+
+def with_ppo(recipe: Recipe, **changes: Any) -> Recipe:
+    """The same with PPO: one set of numbers for every task and reward, and no decay of the bonus.
+
+    The bonus is divided by the deviation of its discounted sum and has a value of its own, so that its size
+    does not depend on the reward or the task.
+    """
+    return recipe.changed(**{**PPO_SETTINGS, **changes})
+
+
+PPO_SETTINGS: dict[str, Any] = {
+    "learner": "ppo",
+    "core": "mingru",
+    "num_envs": 16,
+    "unroll": 128,
+    "epochs": 4,
+    "minibatches": 4,
+    "learning_rate": 1e-3,
+    "max_grad_norm": 0.5,
+    "entropy_cost": 0.03,
+    "values": "two",
+    "scale_bonus": True,
+    "coefficient": 1.0,
+    "decay": 0.0,
+    "extrinsic": 5.0,
+    "clip": 0.0,
+}
+
+_PPO_COMPACT = {**PPO_SETTINGS, "model_size": "narrow"}
 
 
 def quick(**changes: Any) -> Recipe:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from gobi.agents.impala.networks import Policy
 from gobi.errors import GobiError
 from gobi.training import assembly, card, checkpoints, resolved, trainer, world_model
 from gobi.training.beforehand import Learned
@@ -177,7 +176,7 @@ class GridRecord(Record):
         checkpoints.forget_after(self.folder.checkpoints, self.frames)
         return progress
 
-    def open(self, own: Trainer, policy: Policy, made: Learned | None, beside: int) -> None:
+    def open(self, own: Trainer, policy: Any, made: Learned | None, beside: int) -> None:
         """Opens the files to write into.
 
         policy:  of one agent.
@@ -204,7 +203,7 @@ class GridRecord(Record):
         before = (self.updates - self.recipe.updates_per_row) * marks // self.recipe.updates
         return bool(marks) and self.updates * marks // self.recipe.updates > before
 
-    def snapshot(self, policy: Policy) -> None:
+    def snapshot(self, policy: Any) -> None:
         """Keeps the policy of the first seed."""
         place = self.folder.snapshots / f"{self.frames:012d}.safetensors"
         checkpoints.save_weights(place, policy, {"frames": self.frames, "seed": self.plan.seeds[0]})
@@ -216,7 +215,7 @@ class GridRecord(Record):
         looked = "panorama" in self.card.privileged
         self.keep(progress, facts, finished, peeks=3 * self.frames if looked else 0)
 
-    def _described(self, own: Trainer, policy: Policy, made: Learned | None) -> dict[str, Any]:
+    def _described(self, own: Trainer, policy: Any, made: Learned | None) -> dict[str, Any]:
         recipe = self.recipe
         learned = world_model.needed(recipe)
         return {

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from gobi.agents import registry as learners
 from gobi.rewards import registry
 from gobi.training.loop import Knobs, SeedState, knobs
 from gobi.training.recipe import Recipe
@@ -22,17 +23,29 @@ SWEPT = (
     "discount",
     "entropy_cost",
     "value_cost",
+    "gae_lambda",
+    "clip_ratio",
+    "bonus_discount",
 )
 """The fields of a recipe that are nothing but such numbers: those of `Knobs`."""
 
 
 def same_program(recipe: Recipe) -> Recipe:
     """What two recipes have in common exactly if one compiled program trains both."""
-    swept = numbers(recipe)
-    words = [word for word in recipe.reward_options.split(",") if word.partition("=")[0].strip() not in swept]
+    options = numbers(recipe)
+    words = [
+        word for word in recipe.reward_options.split(",") if word.partition("=")[0].strip() not in options
+    ]
     # The length of the rate's schedule is such a number too; as frames, it is a whole one.
-    alike = {**dict.fromkeys(SWEPT, 0.0), "schedule_frames": 0}
+    alike = {**dict.fromkeys(swept(recipe), 0.0), "schedule_frames": 0}
     return recipe.changed(reward_options=",".join(words), **alike)
+
+
+def swept(recipe: Recipe) -> tuple[str, ...]:
+    """Those of them that the recipe's learner reads, or the loop; the others are at their defaults."""
+    learned = {name for other in learners.LEARNERS for name in learners.settings(other)}
+    mine = learners.settings(recipe.learner)
+    return tuple(name for name in SWEPT if name in mine or name not in learned)
 
 
 def numbers(recipe: Recipe) -> dict[str, float]:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import gobi
-from gobi.agents.impala import networks
+from gobi.agents import registry
 from gobi.envs.minigrid import MiniGrid
 from gobi.errors import GobiError
 from gobi.training import checkpoints, run
@@ -80,12 +80,12 @@ class Trained:
     env: MiniGrid
     recipe: Recipe
     seeds: tuple[int, ...]
-    policy: networks.Policy
+    policy: Any
     frames: int
     source: Path
     level_seed: int
 
-    def actor(self, seed: int) -> networks.Policy:
+    def actor(self, seed: int) -> Any:
         """One agent, in the precision in which it acted while it was trained."""
         place = self.seeds.index(known_seed(seed, self.seeds))
         return jax.tree.map(lambda part: part[place].astype(self.recipe.precision), self.policy)
@@ -136,7 +136,7 @@ def load_snapshot(folder: Path, snapshot: Path) -> Trained:
     plan = run.planned(run.Folder(folder))
     facts = checkpoints.facts(snapshot)
     env = gobi.make(plan.recipe.task)
-    one = jax.eval_shape(lambda: networks.build(plan.recipe.network, env.spec, jax.random.key(0)))
+    one = jax.eval_shape(lambda: _new(env, plan.recipe, jax.random.key(0)))
     policy = jax.tree.map(lambda part: part[None], checkpoints.load_weights(snapshot, one))
     levels = new_levels(plan.seeds)
     return Trained(env, plan.recipe, (facts["seed"],), policy, facts["frames"], snapshot, levels)
@@ -145,7 +145,12 @@ def load_snapshot(folder: Path, snapshot: Path) -> Trained:
 def shapes(env: MiniGrid, recipe: Recipe, seeds: int) -> Any:
     """The structure of so many policies, one after the other along the first axis."""
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), seeds))
-    return jax.eval_shape(jax.vmap(lambda key: networks.build(recipe.network, env.spec, key)), keys)
+    return jax.eval_shape(jax.vmap(lambda key: _new(env, recipe, key)), keys)
+
+
+def _new(env: MiniGrid, recipe: Recipe, key: Any) -> Any:
+    """A fresh policy of the recipe's learner."""
+    return registry.build(recipe).init(key, env.spec, recipe.num_envs)[0]
 
 
 def new_levels(seeds: tuple[int, ...]) -> int:

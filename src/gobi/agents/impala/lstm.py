@@ -39,6 +39,11 @@ class LSTM(eqx.Module):
         zeros = jnp.zeros((num_envs, self.units), jnp.float32)
         return LSTMState(zeros, zeros)
 
+    def output(self, x: Float[Array, "*batch inputs"], state: LSTMState) -> Float32[Array, "*batch units"]:
+        """What is handed on after the input x led to the state."""
+        del x
+        return state.hidden
+
     def step(
         self, x: Float[Array, "envs inputs"], first: Bool[Array, " envs"], state: LSTMState
     ) -> LSTMState:

@@ -1,0 +1,288 @@
+"""PPO: several epochs of clipped updates on each rollout, with a value each for the task and the bonus."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt8
+
+from gobi.agents.impala import optimiser as gradients_of
+from gobi.agents.learner import Metrics, Rollout
+from gobi.agents.ppo import networks
+from gobi.agents.ppo.bonus_scale import BonusScale, first_scale
+from gobi.agents.ppo.gae import gae
+from gobi.agents.ppo.networks import Policy
+from gobi.types import Spec
+
+LEAST_SPREAD = 1e-8
+ADAM = optax.scale_by_adam(eps=1e-5)
+
+
+def _float32(value) -> Array:
+    return jnp.asarray(value, jnp.float32)
+
+
+class Hyper(eqx.Module):
+    """The numbers of the learner, as arrays: a sweep is a vmap axis, and a new value does not compile again.
+
+    discount:        of the task's rewards.
+    bonus_discount:  of the bonus; also of the sum that it is scaled by.
+    gae_lambda:      of both advantages.
+    clip_ratio:      how far the ratio of new and old probability may go from 1 and still be followed.
+    entropy_cost:    weight of the entropy in the loss.
+    value_cost:      weight of the value losses.
+    max_grad_norm:   gradients are scaled down to this norm.
+    """
+
+    discount: Float32[Array, "*sweep"] = eqx.field(default=0.99, converter=_float32)
+    bonus_discount: Float32[Array, "*sweep"] = eqx.field(default=0.99, converter=_float32)
+    gae_lambda: Float32[Array, "*sweep"] = eqx.field(default=0.95, converter=_float32)
+    clip_ratio: Float32[Array, "*sweep"] = eqx.field(default=0.2, converter=_float32)
+    entropy_cost: Float32[Array, "*sweep"] = eqx.field(default=0.03, converter=_float32)
+    value_cost: Float32[Array, "*sweep"] = eqx.field(default=0.5, converter=_float32)
+    max_grad_norm: Float32[Array, "*sweep"] = eqx.field(default=0.5, converter=_float32)
+
+
+class Noted(eqx.Module):
+    """What is noted of each step for learning: as it was when the action was taken.
+
+    log_taken:  log-probability of the action.
+    values:     of the task and, where it has its own, of the bonus.
+    """
+
+    log_taken: Float32[Array, "*time envs"]
+    values: Float32[Array, "*time envs values"]
+
+
+class PPOState(eqx.Module):
+    """What is kept between updates: Adam's moments, and the scale of the bonus."""
+
+    adam: PyTree
+    scale: BonusScale
+
+
+class Batch(eqx.Module):
+    """Whole environments of a rollout, and what is to be learned of them; envs is the second axis, of `carry`
+    the first."""
+
+    observations: UInt8[Array, "steps envs *shape"]
+    first: Bool[Array, "steps envs"]
+    actions: Int32[Array, "steps envs"]
+    log_taken: Float32[Array, "steps envs"]
+    advantages: Float32[Array, "steps envs"]
+    targets: Float32[Array, "steps envs values"]
+    carry: PyTree
+
+    def of(self, envs: Int32[Array, " some"]) -> Batch:
+        """The same of some environments."""
+        carry = jax.tree.map(lambda part: part[envs], self.carry)
+        rest = jax.tree.map(lambda part: part[:, envs], dataclasses.replace(self, carry=None))
+        return dataclasses.replace(rest, carry=carry)
+
+
+@dataclasses.dataclass(frozen=True)
+class PPO:
+    """What is fixed when the loop is compiled.
+
+    network:       the policy's: paper, coded or compact.
+    core:          what remembers: an lstm or a mingru.
+    timeouts:      a truncated episode ends with value 0 (terminal) or goes on (bootstrap).
+    precision:     of the matrix products; weights and optimiser stay float32.
+    epochs:        passes over each rollout.
+    minibatches:   gradient steps in each pass, on whole environments.
+    values:        two: one for the task and one for the bonus; or one for their sum.
+    bonus_ends:    whether the bonus's value ends with an episode (true) or goes on into the next one.
+    scale_bonus:   divide the bonus by the running standard deviation of its discounted sum.
+    """
+
+    network: str
+    core: str
+    timeouts: str
+    precision: str
+    epochs: int
+    minibatches: int
+    values: str
+    bonus_ends: bool
+    scale_bonus: bool
+
+    Hyper: ClassVar = Hyper
+    logs: ClassVar[tuple[str, ...]] = ("bonus_scale", "bonus_value", "clipped", "kl")
+
+    @property
+    def num_values(self) -> int:
+        """How many values the policy has."""
+        return 2 if self.values == "two" else 1
+
+    def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> tuple[Policy, PPOState]:
+        """A new policy, and moments of zero."""
+        policy = networks.build(self.network, self.core, self.num_values, spec, key)
+        return policy, PPOState(ADAM.init(policy), first_scale(num_envs))  # pyright: ignore[reportArgumentType]
+
+    def initial_carry(self, policy: Policy, num_envs: int) -> PyTree:
+        """Remembers nothing."""
+        return policy.initial(num_envs)
+
+    def actor(self, policy: Policy) -> Policy:
+        """Weights in the precision of the products."""
+        return jax.tree.map(lambda leaf: leaf.astype(self.precision), policy)
+
+    def noise(
+        self, key: Key[Array, ""], spec: Spec, steps: int, num_envs: int
+    ) -> Float32[Array, "steps envs actions"]:
+        """Gumbel's: the largest of logits plus noise is a draw from the policy."""
+        return jax.random.gumbel(key, (steps, num_envs, spec.num_actions))
+
+    def act(
+        self,
+        policy: Policy,
+        observation: UInt8[Array, "envs *shape"],
+        first: Bool[Array, " envs"],
+        carry: PyTree,
+        noise: Float32[Array, "envs actions"],
+    ) -> tuple[Int32[Array, " envs"], Noted, PyTree]:
+        """Actions, their log-probabilities and values, and the new carry."""
+        logits, values, carry = policy(observation, first, carry)
+        action = jnp.argmax(logits + noise, axis=-1).astype(jnp.int32)
+        return action, Noted(_of(action, jax.nn.log_softmax(logits)), values), carry
+
+    def learn(
+        self,
+        policy: Policy,
+        optimiser: PPOState,
+        rollout: Rollout,
+        hyper: Hyper,
+        learning_rate: Float32[Array, ""],
+        key: Key[Array, ""],
+        longest: int,
+    ) -> tuple[Policy, PPOState, Metrics]:
+        """Epochs of minibatches of whole environments, each an Adam step; metrics are means over all."""
+        del longest
+        scale, batch, metrics = self._batch(policy, optimiser.scale, rollout, hyper)
+        envs = batch.actions.shape[1]
+        order = jax.vmap(lambda k: jax.random.permutation(k, envs))(jax.random.split(key, self.epochs))
+        order = order.reshape(self.epochs * self.minibatches, envs // self.minibatches)
+
+        def step(state, envs):
+            policy, adam = state
+            gradient = jax.value_and_grad(self.losses, has_aux=True)
+            (_, told), gradients = gradient(policy, batch.of(envs), hyper)
+            size = gradients_of.norm(gradients)
+            gradients = gradients_of.clip(gradients, size, hyper.max_grad_norm)
+            change, adam = ADAM.update(gradients, adam)
+            policy = jax.tree.map(lambda leaf, by: leaf - learning_rate * by, policy, change)
+            return (policy, adam), told | {"gradient_norm": size}
+
+        (policy, adam), told = jax.lax.scan(step, (policy, optimiser.adam), order)
+        metrics |= {name: jnp.mean(series) for name, series in told.items()}
+        return policy, PPOState(adam, scale), metrics
+
+    def losses(self, policy: Policy, batch: Batch, hyper: Hyper) -> tuple[Float32[Array, ""], Metrics]:
+        """The loss to minimise, a mean over steps and environments, and what to log of it.
+
+        policy_loss   -min(ratio * A, clip(ratio) * A), A standardised over the minibatch
+        value_loss    0.5 * sum over the values of (target - value)^2
+        entropy       in nats
+        value_error   root of the mean squared difference of target and value
+        value         mean value of the task, or of the sum
+        kl            mean of ratio - 1 - log ratio: how far the policy has moved
+        clipped       share of steps whose ratio left the bounds
+        """
+        policy = self.actor(policy)
+        logits, values, _ = policy.unroll(batch.observations, batch.first, batch.carry)
+        log_policy = jax.nn.log_softmax(logits)
+        log_ratio = _of(batch.actions, log_policy) - batch.log_taken
+        ratio = jnp.exp(log_ratio)
+        advantages = batch.advantages - jnp.mean(batch.advantages)
+        advantages = advantages / (jnp.std(advantages) + LEAST_SPREAD)
+        bounded = jnp.clip(ratio, 1 - hyper.clip_ratio, 1 + hyper.clip_ratio)
+        policy_loss = -jnp.mean(jnp.minimum(ratio * advantages, bounded * advantages))
+        squares = jnp.square(batch.targets - values)
+        value_loss = 0.5 * jnp.mean(jnp.sum(squares, axis=-1))
+        entropy = -jnp.mean(jnp.sum(jnp.exp(log_policy) * log_policy, axis=-1))
+        loss = policy_loss + hyper.value_cost * value_loss - hyper.entropy_cost * entropy
+        return loss, {
+            "loss": loss,
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": entropy,
+            "value_error": jnp.sqrt(jnp.mean(squares)),
+            "value": jnp.mean(values[..., 0]),
+            "kl": jnp.mean(ratio - 1 - log_ratio),
+            "clipped": jnp.mean(jnp.abs(ratio - 1) > hyper.clip_ratio),
+        }
+
+    def _batch(
+        self, policy: Policy, scale: BonusScale, rollout: Rollout, hyper: Hyper
+    ) -> tuple[BonusScale, Batch, Metrics]:
+        """What is to be learned of a rollout: advantages of the weighted sum, and each value's targets."""
+        bonus = rollout.bonus
+        if self.scale_bonus:
+            scale, bonus = scale.scaled(bonus, rollout.done & self.bonus_ends, hyper.bonus_discount)
+        actor = self.actor(policy)
+        _, after, _ = actor(rollout.observations[-1], rollout.first[-1], rollout.next_carry)
+        values = jnp.concatenate([rollout.noted.values, after[None]])
+        streams = self._streams(rollout, bonus, hyper)
+        beyond = self._beyond(actor, rollout)
+        parts, targets = [], []
+        for number, (weight, rewards, discount, ends) in enumerate(streams):
+            rewards = rewards + discount * beyond[..., number] * ends
+            discounts = jnp.where(ends, 0.0, discount)
+            mine = gae(rewards, values[..., number], discounts, hyper.gae_lambda)
+            parts.append(weight * mine)
+            targets.append(mine + values[:-1, ..., number])
+        batch = Batch(
+            observations=rollout.observations[:-1],
+            first=rollout.first[:-1],
+            actions=rollout.actions,
+            log_taken=rollout.noted.log_taken,
+            advantages=sum(parts[1:], parts[0]),
+            targets=jnp.stack(targets, axis=-1),
+            carry=rollout.carry,
+        )
+        return (
+            scale,
+            batch,
+            {
+                "bonus_scale": scale.deviation if self.scale_bonus else jnp.float32(1),
+                "bonus_value": jnp.mean(values[..., -1]),
+            },
+        )
+
+    def _streams(self, rollout: Rollout, bonus: Float32[Array, "steps envs"], hyper: Hyper) -> list[Any]:
+        """For each value: its weight in the advantage, rewards, discount, and where it ends."""
+        weights = rollout.weights
+        if self.values == "one":
+            total = eqx.tree_at(lambda one: one.bonus, rollout, bonus).total
+            return [(1.0, total, hyper.discount, rollout.done)]
+        ends = rollout.done & self.bonus_ends
+        return [
+            (weights.extrinsic, rollout.rewards, hyper.discount, rollout.done),
+            (weights.intrinsic, bonus, hyper.bonus_discount, ends),
+        ]
+
+    def _beyond(self, actor: Policy, rollout: Rollout) -> Float32[Array, "steps envs values"]:
+        """Values of where episodes ran out of steps, one step on from the carry there; 0 elsewhere."""
+        steps, envs = rollout.rewards.shape
+        nothing = jnp.zeros((steps, envs, self.num_values))
+        if self.timeouts == "terminal":
+            return nothing
+        cut = rollout.truncated & ~rollout.terminated
+
+        def valued() -> Float32[Array, "steps envs values"]:
+            _, _, carries = actor.unroll(rollout.observations[:-1], rollout.first[:-1], rollout.carry)
+            rows = jax.tree.map(lambda part: part.reshape(steps * envs, *part.shape[2:]), carries)
+            last = rollout.last_observations.reshape(steps * envs, *rollout.last_observations.shape[2:])
+            _, values, _ = actor(last, jnp.zeros(steps * envs, bool), rows)
+            return jnp.where(cut[..., None], values.reshape(steps, envs, -1), 0.0)
+
+        # Most rollouts have none.
+        return jax.lax.cond(cut.any(), valued, lambda: nothing)
+
+
+def _of(actions, log_policy):
+    return jnp.take_along_axis(log_policy, actions[..., None], axis=-1)[..., 0]

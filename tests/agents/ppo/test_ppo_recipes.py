@@ -1,0 +1,67 @@
+"""Recipes with PPO: what cannot be is refused in one line, and the rest becomes the learner."""
+
+from __future__ import annotations
+
+import pytest
+
+from gobi.agents import registry
+from gobi.agents.ppo import PPO
+from gobi.errors import GobiError
+from gobi.training.recipe import read_settings
+from gobi.training.recipes import compact, recipe
+
+TASK = "MiniGrid-KeyCorridorS3R3-v0"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"learner": "ppo", "num_envs": 16, "minibatches": 3}, "num_envs=16 .* minibatches=3"),
+        ({"learner": "ppo", "num_envs": 2, "minibatches": 4}, "num_envs=2 .* minibatches=4"),
+        ({"learner": "ppo", "epochs": 0}, "epochs"),
+        ({"learner": "ppo", "minibatches": 0}, "minibatches"),
+        ({"learner": "ppo", "gae_lambda": 1.5}, "gae_lambda"),
+        ({"learner": "ppo", "bonus_discount": 1.01}, "bonus_discount"),
+        ({"learner": "ppo", "clip_ratio": -0.1}, "clip_ratio"),
+        ({"learner": "poo"}, "learner .*poo"),
+        ({"epochs": 2}, "epochs .* impala"),
+        ({"learner": "impala", "core": "mingru"}, "core .* impala"),
+        ({"scale_bonus": True}, "scale_bonus .* impala"),
+    ],
+)
+def test_what_a_learner_cannot_do_is_refused_in_one_line(changes, says):
+    with pytest.raises(GobiError, match=says) as refusal:
+        compact(recipe(TASK), **changes)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("word", ["core=gru", "values=three", "epochs=many"])
+def test_a_setting_that_is_none_of_its_choices_is_refused_in_one_line(word):
+    with pytest.raises(GobiError, match=word.partition("=")[0]) as refusal:
+        read_settings([word])
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_mistaken_learner_is_told_the_right_name():
+    with pytest.raises(GobiError, match="ppo"):
+        recipe(TASK, learner="pppo")
+
+
+def test_a_recipe_becomes_a_learner_and_its_numbers():
+    whole = compact(recipe(TASK), learner="ppo", epochs=3, clip_ratio=0.3, timeouts="bootstrap")
+    learner, hyper = registry.build(whole), registry.hyper(whole)
+    assert isinstance(learner, PPO)
+    assert (learner.epochs, learner.core, learner.timeouts) == (3, "mingru", "bootstrap")
+    assert (learner.network, learner.values, learner.scale_bonus) == ("compact", "two", True)
+    assert float(hyper.clip_ratio) == pytest.approx(0.3)
+    assert float(hyper.entropy_cost) == pytest.approx(whole.entropy_cost)
+    assert hash(learner) == hash(registry.build(whole))
+
+
+def test_with_ppo_the_bonus_has_the_same_weight_whatever_the_reward():
+    recipes = [compact(recipe(TASK), learner="ppo", reward=reward) for reward in ("gobi", "count", "rnd")]
+    assert {(one.coefficient, one.decay, one.extrinsic) for one in recipes} == {(1.0, 0.0, 5.0)}
+
+
+def test_a_recipe_without_a_learner_is_impalas():
+    assert recipe(TASK).learner == compact(recipe(TASK)).learner == "impala"
