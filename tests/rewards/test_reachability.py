@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import algorithms
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from recordings import SPEC, STEPS, TASKS, Recorded, compiled
@@ -152,6 +154,57 @@ def test_step_by_step_and_in_pieces_it_pays_the_same(played, monkeypatch):
         np.testing.assert_array_equal(bonus, expected[now : now + length])
         now += length
     assert now == STEPS
+
+
+class Chunked(Recorded):
+    """The same, imagining from few states at a time; of equal futures only once, if it may."""
+
+    rows_at_once: int = eqx.field(static=True, default=7)
+    repeatable: bool = eqx.field(static=True, default=False)
+
+
+@pytest.mark.parametrize("repeatable", [False, True])
+@pytest.mark.parametrize("rows_at_once", [7, 10_000])
+def test_imagining_from_a_few_states_at_a_time_and_once_from_equal_ones_pays_the_same(
+    rows_at_once, repeatable, played
+):
+    reward = Reachability(Chunked(rows_at_once=rows_at_once, repeatable=repeatable))
+    start = reward.init(jax.random.key(0), SPEC, played.action.shape[1])
+    rollout, state, expected = compiled(reward.rollout), start, CASES["arrival"].oracle(played)
+    for half in (slice(0, STEPS // 2), slice(STEPS // 2, None)):
+        state, bonus, _ = rollout(state, jax.tree.map(lambda leaf, half=half: leaf[half], played))
+        np.testing.assert_array_equal(bonus, expected[half])
+
+
+def test_from_states_that_look_the_same_a_repeatable_world_imagines_once(played):
+    asked = []
+
+    class Asked(Chunked):
+        def imagine(self, ws, keys, views):
+            jax.debug.callback(lambda: asked.append(len(keys)))
+            return super().imagine(ws, keys, views)
+
+    few = jax.tree.map(lambda leaf: leaf[:20], played)
+    still = eqx.tree_at(lambda play: (play.before, play.after), few, (few.before, few.before))
+    still = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[:1, :1], leaf.shape), still)
+    for repeatable, turns in ((True, 1), (False, -(-20 * played.action.shape[1] // 7))):
+        asked.clear()
+        reward = Reachability(Asked(repeatable=repeatable))
+        state = reward.init(jax.random.key(0), SPEC, played.action.shape[1])
+        state = eqx.tree_at(lambda s: s.begun, state, jnp.ones_like(state.begun))
+        jax.block_until_ready(compiled(reward.rollout)(state, still))
+        jax.effects_barrier()
+        assert len(asked) == turns
+
+
+def test_seeds_that_have_unequally_much_to_imagine_are_paid_as_if_alone(played):
+    reward = Reachability(Chunked(repeatable=True))
+    start = reward.init(jax.random.key(0), SPEC, played.action.shape[1])
+    plays = [jax.tree.map(lambda leaf, now=now: leaf[now : now + 50], played) for now in (0, 50)]
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), *plays)
+    _, bonus, _ = compiled(jax.vmap(reward.rollout, in_axes=(None, 0)))(start, both)
+    for number, play in enumerate(plays):
+        np.testing.assert_array_equal(bonus[number], compiled(reward.rollout)(start, play)[1])
 
 
 @pytest.mark.parametrize(

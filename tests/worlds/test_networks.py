@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +15,7 @@ from gobi.errors import GobiError
 from gobi.networks import symbols
 from gobi.worlds import build, train
 from gobi.worlds.copies import SOURCES, copied, most_likely, sources
+from gobi.worlds.copying import GATE_SCALE, painter
 from gobi.worlds.network import FRONT, accuracy
 from gobi.worlds.pretraining import targets
 
@@ -32,17 +34,17 @@ def predicted(network, data, noise=1.0, seed=0):
 
 
 @functools.cache
-def built(kind, predicts="view", noise="none"):
-    return build(kind, predicts=predicts, noise=noise, key=key)
+def built(kind, predicts="view", noise="none", size="compact"):
+    return build(kind, size, predicts, noise=noise, key=key)
 
 
 EPOCHS = {"copying": 60, "written": 700, "coded": 400, "generative": 80}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_kind_learns_a_few_transitions_by_heart(kind, play):
+@pytest.mark.parametrize(("kind", "size"), [*((kind, "compact") for kind in KINDS), ("copying", "narrow")])
+def test_each_kind_learns_a_few_transitions_by_heart(kind, size, play):
     few = play[:24]
-    network = train(built(kind), few, key, epochs=EPOCHS[kind], learning_rate=2e-3)
+    network = train(built(kind, size=size), few, key, epochs=EPOCHS[kind], learning_rate=2e-3)
     exact, _ = accuracy(predicted(network, few, noise=0.0), targets(network, few))
     assert exact.mean() >= 0.9
 
@@ -96,31 +98,62 @@ def test_the_papers_size_has_the_papers_widths(kind, first):
 def test_a_turn_can_be_copied_from_the_side_views(play):
     """With the gates set by hand to the view on the left, every turn to the left is predicted."""
     left = play[np.flatnonzero(play.action == 0)]
-    gates = jnp.zeros((len(left), 1, SOURCES, 49)).at[:, :, 2].set(1.0)
+    gates = jnp.zeros((SOURCES, 49, 1, len(left))).at[2].set(1.0)
     cells = sources(jnp.asarray(left.panorama), views=1)
-    views = most_likely(jnp.zeros((len(left), 1, 20, 49)), cells, gates)
-    np.testing.assert_array_equal(views[:, 0].reshape(-1, 7, 7, 3), left.after[:, FRONT])
+    views = most_likely(jnp.zeros((20, 49, 1, len(left))), cells, gates)
+    np.testing.assert_array_equal(views[:, :, 0].T.reshape(-1, 7, 7, 3), left.after[:, FRONT])
 
 
 def test_the_most_likely_cells_are_the_arg_max_of_all_logits(play):
     few = play[:16]
     keys = jax.random.split(jax.random.key(3))
-    drawn = jax.random.normal(keys[0], (16, 2, 20, 49))
-    gates = jax.random.normal(keys[1], (16, 2, SOURCES, 49))
+    drawn = jax.random.normal(keys[0], (20, 49, 2, 16))
+    gates = jax.random.normal(keys[1], (SOURCES, 49, 2, 16))
     cells = sources(jnp.asarray(few.panorama), views=1)
-    logits = jnp.moveaxis(drawn + copied(cells, gates), -1, -2)
-    np.testing.assert_array_equal(most_likely(drawn, cells, gates), symbols.most_likely(logits))
+    logits = jnp.moveaxis(drawn + copied(cells, gates), 0, -1)
+    best = jnp.moveaxis(most_likely(drawn, cells, gates), 0, -1)
+    np.testing.assert_array_equal(best, symbols.most_likely(logits))
 
 
 def test_neighbours_are_sources_in_the_view_itself():
     panorama = np.zeros((1, 4, 7, 7, 3), np.uint8)
     panorama[0, FRONT, 3, 5] = [4, 2, 1]
-    found = np.asarray(sources(jnp.asarray(panorama), views=4))[0].reshape(3, SOURCES, 4, 7, 7)
+    found = np.asarray(sources(jnp.asarray(panorama), views=4))[..., 0].reshape(3, SOURCES, 4, 7, 7)
     found = np.moveaxis(found, (0, 1), (-1, -2))
     ahead = 6
     assert found[FRONT, 3, 6, ahead].tolist() == [4, 2, 1]
     assert found[0, 3, 5, FRONT].tolist() == [4, 2, 1]
     assert not found[0, 3, 6, ahead].any()
+
+
+@pytest.mark.parametrize("paints", [None, 5])
+def test_one_product_paints_what_the_layers_say_one_by_one(paints, play):
+    few, views = play[:6], 4
+    actions = jnp.array([[0, 6, 3]] * 6).at[1].set(jnp.array([5, 5, 2]))
+    made = jax.jit(lambda: painter(key, 16, views, paints))()
+    random = jax.random.normal(key, made.by_action.shape)
+    made = eqx.tree_at(lambda m: (m.by_action, m.gates.bias), made, (random, random[0]))
+    features = jax.random.normal(jax.random.key(1), (6, 3, 16))
+    cells = sources(jnp.asarray(few.panorama), views)
+
+    drawn = made.draw(features).reshape(6, 3, -1, views * 49)
+    if made.palette is not None:
+        drawn = jnp.einsum("napc,pk->nakc", drawn, made.palette)
+    gates = GATE_SCALE * (made.gates(features) + made.by_action[actions])
+    gates = jnp.transpose(gates.reshape(6, 3, SOURCES, -1), (2, 3, 1, 0))
+    logits = jnp.moveaxis(drawn, -1, -2) + jnp.transpose(copied(cells, gates), (3, 2, 1, 0))
+    np.testing.assert_allclose(made(features, actions, cells), logits, atol=1e-3)
+    best = symbols.legal(symbols.most_likely(logits))
+    assert (made.best(features, actions, cells) == best).mean() > 0.999
+
+
+def test_the_narrow_model_of_a_view_reads_the_view_ahead_and_copies_from_the_others(play):
+    network, rest = built("copying", size="narrow"), jnp.asarray(play.panorama[:8])
+    blank = rest.at[:, :FRONT].set(0)
+    np.testing.assert_array_equal(network.encode(rest).features, network.encode(blank).features)
+    assert (network.encode(rest).cells != network.encode(blank).cells).any()
+    whole = built("copying", size="narrow", predicts="panorama")
+    assert (whole.encode(rest).features != whole.encode(blank).features).any()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -41,11 +41,17 @@ def legal(views: UInt8[Array, "*batch 3"]) -> UInt8[Array, "*batch 3"]:
 
     A network that chooses object, colour and state by themselves would invent red walls and grey floors.
     """
-    kind, colour, state = jnp.moveaxis(views, -1, 0)
+    return jnp.stack(legal_channels(*jnp.moveaxis(views, -1, 0)), axis=-1)
+
+
+def legal_channels(
+    kind: UInt8[Array, "*batch"], colour: UInt8[Array, "*batch"], state: UInt8[Array, "*batch"]
+) -> tuple[UInt8[Array, "*batch"], UInt8[Array, "*batch"], UInt8[Array, "*batch"]]:
+    """`legal`, channel by channel."""
     bare = (kind == cells.UNSEEN) | (kind == cells.EMPTY)
     for single, its in ((bare, 0), (kind == cells.WALL, cells.GREY), (kind == cells.GOAL, cells.GREEN)):
         colour = jnp.where(single, jnp.uint8(its), colour)
-    return jnp.stack([kind, colour, jnp.where(kind == cells.DOOR, state, 0)], axis=-1)
+    return kind, colour, jnp.where(kind == cells.DOOR, state, 0)
 
 
 def split_classes(logits: Float[Array, "*batch 20"]) -> list[Float[Array, "*batch _"]]:

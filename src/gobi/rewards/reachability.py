@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, Shaped, UInt32
 
 from gobi.errors import GobiError
-from gobi.memory import episodic, executed
+from gobi.memory import episodic, executed, table
 from gobi.memory.codes import SimHash, exact
 from gobi.rewards.real_steps import over_all
 from gobi.rewards.reward import Metrics, Reward
@@ -21,6 +21,9 @@ CHUNK = 64
 """First states of episodes that are imagined from together: few of a rollout's steps begin an episode."""
 MOST_CODES = 2**16
 """Codes per environment to begin with, at most. Longer episodes with more predictions grow from there."""
+
+Codes = tuple[UInt32[Array, "*batch codes 2"], Bool[Array, "*batch codes"]]
+"""Codes of states and of what is imagined from them, and which of these are possible."""
 
 
 class Reachable(eqx.Module):
@@ -147,11 +150,10 @@ class Reachability(Reward):
     def _arrivals(
         self, state: Reachable, transitions: Transition, first: Bool[Array, "time envs"]
     ) -> tuple[Reachable, Int32[Array, "time envs"]]:
-        codes, valid = self._within_reach(state, transitions.after, self.draws(state, first, which=1))
+        (codes, valid), (starts, real) = self._arrived_and_started(state, transitions, first)
         if state.executed is not None:
             state, allowed = self.not_executed(state, transitions, first, codes[:, :, 0])
             valid = valid & allowed
-        starts, real = self._where(first, state, transitions.before, self.draws(state, first, which=0))
         # At each time first the start of an episode, if there is one, then what the step led to.
         time, envs = first.shape
         both = jnp.stack([starts, codes], axis=1).reshape(2 * time, *codes.shape[1:])
@@ -160,6 +162,32 @@ class Reachability(Reward):
         memory, new = episodic.insert(state.memory, both, which, begins)
         growth = jnp.sum(new[1::2], axis=-1, dtype=jnp.int32)
         return eqx.tree_at(lambda s: s.memory, state, memory), growth
+
+    def _arrived_and_started(
+        self, state: Reachable, transitions: Transition, first: Bool[Array, "time envs"]
+    ) -> tuple[Codes, Codes]:
+        """What is within reach of the states that the steps led to, and of the first states of episodes."""
+        arriving, starting = (self.draws(state, first, which) for which in (1, 0))
+        if self._rows_at_once is None:
+            arrived = self._within_reach(state, transitions.after, arriving)
+            return arrived, self._where(first, CHUNK, state, transitions.before, starting)
+        # Few states begin an episode: with the others, they fill up a chunk, and one program serves both.
+        views = {
+            name: jax.tree.map(
+                lambda *parts: jnp.concatenate(parts), transitions.after[name], transitions.before[name]
+            )
+            for name in self.reads
+        }
+        wanted = jnp.concatenate([jnp.ones_like(first), first])
+        keys = jnp.concatenate([arriving, starting])
+        codes, valid = self._where(wanted, self._rows_at_once, state, views, keys)
+        steps = len(first)
+        return (codes[:steps], valid[:steps]), (codes[steps:], valid[steps:])
+
+    @property
+    def _rows_at_once(self) -> int | None:
+        """How many states the world would rather imagine from together; None is all of them."""
+        return getattr(self.world, "rows_at_once", None)
 
     def not_executed(
         self,
@@ -186,9 +214,7 @@ class Reachability(Reward):
         at = jax.vmap(lambda step: jax.random.fold_in(jax.random.fold_in(state.key, step), which))(steps)
         return jax.vmap(lambda key: jax.random.split(key, envs))(at)
 
-    def _within_reach(
-        self, state: Reachable, views: Views, keys: Key[Array, "*batch"]
-    ) -> tuple[UInt32[Array, "*batch codes 2"], Bool[Array, "*batch codes"]]:
+    def _within_reach(self, state: Reachable, views: Views, keys: Key[Array, "*batch"]) -> Codes:
         """The codes of states and of what is imagined from them: M_R(s) in the paper."""
         batch = keys.shape
         rows = {
@@ -205,37 +231,59 @@ class Reachability(Reward):
         return codes.reshape(*batch, -1, 2), real.reshape(*batch, -1)
 
     def _where(
-        self, wanted: Bool[Array, "time envs"], state: Reachable, views: Views, keys: Key[Array, "time envs"]
-    ) -> tuple[UInt32[Array, "time envs codes 2"], Bool[Array, "time envs codes"]]:
-        """`_within_reach` of the wanted ones only, a chunk at a time; zeros elsewhere."""
+        self,
+        wanted: Bool[Array, "time envs"],
+        chunk: int,
+        state: Reachable,
+        views: Views,
+        keys: Key[Array, "time envs"],
+    ) -> Codes:
+        """`_within_reach` of the wanted ones only, a chunk at a time; anything elsewhere.
+
+        Of states that look alike to a world that always imagines the same, the first serves all.
+        """
         rows = wanted.size
-        chunk = min(CHUNK, rows)
-        order = jnp.argsort(~wanted.reshape(-1), stable=True)
-        order = jnp.concatenate([order, jnp.zeros(-rows % chunk, order.dtype)])
+        chunk = min(chunk, rows)
         flat = {
             name: jax.tree.map(lambda part: part.reshape(rows, *part.shape[2:]), views[name])
             for name in self.reads
         }
+        alike = self._alike(flat, wanted.reshape(-1)) if getattr(self.world, "repeatable", False) else None
+        each = jnp.arange(rows, dtype=jnp.int32)
+        chosen = wanted.reshape(-1) if alike is None else wanted.reshape(-1) & (alike == each)
+        rank = jnp.cumsum(chosen, dtype=jnp.int32) - 1
+        # The chosen ones come first; the last chunk is filled up with row 0.
+        padded = rows + -rows % chunk
+        order = jnp.zeros(padded, jnp.int32).at[jnp.where(chosen, rank, padded)].set(each, mode="drop")
         keys = keys.reshape(-1)
-        count = jnp.sum(wanted)
+        count = jnp.sum(chosen)
 
         def more(carry):
             return carry[0] * chunk < count
 
         def imagine(carry):
-            turn, codes, valid = carry
+            turn, *written = carry
             row = jax.lax.dynamic_slice_in_dim(order, turn * chunk, chunk)
             picked = jax.tree.map(lambda part: part[row], flat)
-            found, real = self._within_reach(state, picked, keys[row])
-            # Only the wanted rows are written: the last chunk may hold others as well.
-            place = jnp.where(turn * chunk + jnp.arange(chunk) < count, row, rows)
-            codes = codes.at[place].set(found, mode="drop")
-            return turn + 1, codes, valid.at[place].set(real, mode="drop")
+            found = self._within_reach(state, picked, keys[row])
+            put = jax.lax.dynamic_update_slice_in_dim
+            return turn + 1, *(
+                put(whole, part, turn * chunk, axis=0) for whole, part in zip(written, found, strict=True)
+            )
 
         width = self.world.predictions + 1
-        nothing = jnp.zeros((rows, width, 2), jnp.uint32), jnp.zeros((rows, width), bool)
+        nothing = jnp.zeros((padded, width, 2), jnp.uint32), jnp.zeros((padded, width), bool)
         _, codes, valid = jax.lax.while_loop(more, imagine, (jnp.int32(0), *nothing))
-        return codes.reshape(*wanted.shape, width, 2), valid.reshape(*wanted.shape, width)
+        place = jnp.maximum(rank if alike is None else rank[alike], 0).reshape(wanted.shape)
+        return codes[place], valid[place]
+
+    def _alike(
+        self, views: dict[str, Shaped[Array, "rows ..."]], wanted: Bool[Array, " rows"]
+    ) -> Int32[Array, " rows"]:
+        """For each wanted row the first wanted one in which the world, and the agent, see the same."""
+        seen = jnp.concatenate([views[name].reshape(len(wanted), -1) for name in sorted(self.reads)], axis=1)
+        batch = table.runs(exact(seen, ndim=1), wanted, jnp.zeros(len(wanted), jnp.int32))
+        return table.unsorted(batch, batch.order[batch.start])
 
     def code(self, observation: Shaped[Array, "a b ..."]) -> UInt32[Array, "a b 2"]:
         """The codes of observations, movable objects taken out first if they are to be."""

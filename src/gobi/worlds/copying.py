@@ -13,32 +13,36 @@ from gobi.envs.minigrid.rules import NUM_ACTIONS
 from gobi.networks import layers, symbols
 from gobi.networks.layers import ConvStack, Linear
 from gobi.worlds.copies import SOURCES, copied, most_likely, sources
-from gobi.worlds.network import ActionLinear, Network, Settings, Size, action_linear, action_rows
+from gobi.worlds.network import ActionLinear, Network, Settings, Size, action_linear
 
 GATE_SCALE = 8.0
 """A gate must reach several nats to settle a cell; scaled up, it gets there in a few hundred small steps."""
+PAINTS = 8
+"""Of the narrow network."""
 
 
 class Encoded(NamedTuple):
     """What all actions share: the features' part of the first layer, and the cells to copy from."""
 
     features: Float[Array, "n units"]
-    cells: UInt8[Array, "n 3 8 cells"]
+    cells: UInt8[Array, "3 8 cells n"]
 
 
 class Trunk(eqx.Module):
     """Panorama and action into features.
 
-    extractor:  convolutions on each view, in the paper's size; the compact one reads the cells directly.
+    extractor:  convolutions on each view, in the paper's size; the others read the cells directly.
+    reads:      how many views the features are of, the last of the panorama's; the others can be copied.
     """
 
     extractor: ConvStack | None
     joint: ActionLinear
     hidden: Linear
+    reads: int = eqx.field(static=True, default=4)
 
     def encode(self, panorama: UInt8[Array, "n 4 7 7 3"], settings: Settings, views: int) -> Encoded:
         """What all actions share."""
-        shown = symbols.encode_views(panorama, settings.inputs, self.joint.action.dtype)
+        shown = symbols.encode_views(panorama[:, -self.reads :], settings.inputs, self.joint.action.dtype)
         features = shown if self.extractor is None else self.extractor(shown)
         features = self.joint.features(features.reshape(len(panorama), -1))
         return Encoded(features, sources(panorama, views))
@@ -54,6 +58,8 @@ class Trunk(eqx.Module):
 class Painter(eqx.Module):
     """Features into logits for every cell: what is drawn, plus gates times what could be copied.
 
+    draw:       how much of each paint goes into each cell.
+    palette:    what each paint adds to the logits of object, colour and state; None: a paint for each class.
     gates:      how strongly each source is copied into each cell, by the features.
     by_action:  the same by the action alone.
     """
@@ -61,35 +67,55 @@ class Painter(eqx.Module):
     draw: Linear
     gates: Linear
     by_action: Float[Array, "actions gates"]
+    palette: Float[Array, "paints 20"] | None = None
 
     def __call__(
         self,
         features: Float[Array, "n a units"],
         actions: Integer[Array, "n a"],
-        cells: UInt8[Array, "n 3 8 cells"],
+        cells: UInt8[Array, "3 8 cells n"],
     ) -> Float32[Array, "n a cells 20"]:
         """Logits of object, colour and state."""
         drawn, gates = self._strokes(features, actions)
-        return jnp.moveaxis(drawn + copied(cells, gates), -1, -2).astype(jnp.float32)
+        return jnp.transpose(drawn + copied(cells, gates), (3, 2, 1, 0)).astype(jnp.float32)
 
     def best(
         self,
         features: Float[Array, "n a units"],
         actions: Integer[Array, "n a"],
-        cells: UInt8[Array, "n 3 8 cells"],
+        cells: UInt8[Array, "3 8 cells n"],
     ) -> UInt8[Array, "n a cells 3"]:
         """The most likely object, colour and state, as cells that there are in the game."""
-        # Without the barrier a compiler may work biases and scales out again for each use of a gate.
-        drawn, gates = jax.lax.optimization_barrier(self._strokes(features, actions))
-        return symbols.legal(most_likely(drawn, cells, gates))
+        drawn, gates = self._strokes(features, actions)
+        best = symbols.legal_channels(*most_likely(drawn, cells, gates))
+        return jnp.transpose(jnp.stack(best), (3, 2, 1, 0))
 
     def _strokes(
         self, features: Float[Array, "n a units"], actions: Integer[Array, "n a"]
-    ) -> tuple[Float[Array, "n a 20 cells"], Float[Array, "n a 8 cells"]]:
-        """What is drawn, and the gates of what could be copied."""
-        drawn = self.draw(features).reshape(*actions.shape, symbols.ALL_CLASSES, -1)
-        gates = GATE_SCALE * (self.gates(features) + action_rows(self.by_action, actions))
-        return drawn, gates.reshape(*actions.shape, SOURCES, -1)
+    ) -> tuple[Float32[Array, "20 cells a n"], Float32[Array, "8 cells a n"]]:
+        """What is drawn, and the gates of what could be copied.
+
+        Biases are rows of the product for a one-hot action: to add them later is another pass over its
+        output, which is far larger than all else.
+        """
+        drawn_by_action = jnp.broadcast_to(self.draw.bias, (NUM_ACTIONS, *self.draw.bias.shape))
+        weight = jnp.concatenate(
+            [
+                jnp.concatenate([self.draw.weight, GATE_SCALE * self.gates.weight], axis=1),
+                jnp.concatenate([drawn_by_action, GATE_SCALE * (self.gates.bias + self.by_action)], axis=1),
+            ]
+        )
+        chosen = actions[..., None] == jnp.arange(NUM_ACTIONS)
+        rows = jnp.concatenate([features.astype(weight.dtype), chosen.astype(weight.dtype)], axis=-1)
+        rows = jnp.swapaxes(rows, 0, 1).reshape(-1, rows.shape[-1])
+        strokes = layers.product(weight.T, rows.T)
+        cells = self.by_action.shape[-1] // SOURCES
+        strokes = strokes.reshape(-1, cells, *actions.T.shape)
+        drawn, gates = strokes[:-SOURCES], strokes[-SOURCES:]
+        if self.palette is None:
+            return drawn, gates
+        mixed = layers.product(self.palette.T, drawn.astype(self.palette.dtype).reshape(len(drawn), -1))
+        return mixed.reshape(-1, *drawn.shape[1:]), gates
 
 
 class Copying(Network):
@@ -135,36 +161,45 @@ class Copying(Network):
 
 
 def copying(key: Key[Array, ""], settings: Settings, size: Size) -> Copying:
-    """A new network."""
+    """A new network. The narrow one reads the view ahead alone, and mixes its cells from few paints."""
     trunk_key, painter_key = jax.random.split(key)
     views = 4 if settings.predicts == "panorama" else 1
+    reads, paints = 4, None
+    if settings.size == "narrow":
+        # What the next view needs from the sides, it copies; the next panorama is drawn at its sides as well.
+        reads, paints = views, PAINTS
     return Copying(
-        trunk=trunk(trunk_key, settings, size),
-        painter=painter(painter_key, size.width, views),
+        trunk=trunk(trunk_key, settings, size, reads),
+        painter=painter(painter_key, size.width, views, paints),
         settings=settings,
     )
 
 
-def trunk(key: Key[Array, ""], settings: Settings, size: Size) -> Trunk:
+def trunk(key: Key[Array, ""], settings: Settings, size: Size, reads: int = 4) -> Trunk:
     """A new trunk: orthogonal, as the policy's feature extractor."""
     one, two, three = jax.random.split(key, 3)
     channels = symbols.input_channels(settings.inputs)
-    extractor, inputs = None, 4 * symbols.CELLS * channels
+    extractor, inputs = None, reads * symbols.CELLS * channels
     if settings.size == "paper":
-        extractor, inputs = layers.conv_stack(one, channels, size.channels), 4 * 4 * size.channels[-1]
+        extractor, inputs = layers.conv_stack(one, channels, size.channels), reads * 4 * size.channels[-1]
     return Trunk(
         extractor=extractor,
         joint=action_linear(layers.torch_linear, two, inputs, size.width),
         hidden=layers.orthogonal_linear(three, size.width, size.width),
+        reads=reads,
     )
 
 
-def painter(key: Key[Array, ""], inputs: int, views: int) -> Painter:
+def painter(key: Key[Array, ""], inputs: int, views: int, paints: int | None = None) -> Painter:
     """A new painter that copies nothing in particular yet."""
     one, two = jax.random.split(key)
     cells = views * symbols.CELLS
+    palette = None
+    if paints is not None:
+        palette = jax.random.normal(jax.random.fold_in(key, 2), (paints, symbols.ALL_CLASSES))
     return Painter(
-        draw=layers.torch_linear(one, inputs, cells * symbols.ALL_CLASSES),
+        draw=layers.torch_linear(one, inputs, cells * (paints or symbols.ALL_CLASSES)),
         gates=layers.orthogonal_linear(two, inputs, cells * SOURCES, gain=0.01),
         by_action=jnp.zeros((NUM_ACTIONS, cells * SOURCES)),
+        palette=palette,
     )

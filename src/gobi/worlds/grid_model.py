@@ -22,6 +22,9 @@ MODES = ("fixed", "finetuned", "online")
 SEES = ("panorama", "view")
 MEASURED_ROWS = 256
 """Rows of a rollout on which the accuracy is measured: enough for a curve, and cheap."""
+ROWS_AT_ONCE = 128
+"""Rows from which a small network imagines together: what comes between its layers then stays in the
+cache of a CPU core."""
 
 
 class Learning(eqx.Module):
@@ -94,6 +97,16 @@ class GridModel(eqx.Module):
     def predictions(self) -> int:
         """How many views it imagines per state."""
         return self.chains * self.steps
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether equal views always lead to equal predictions, whatever the keys."""
+        return not (self.network.stochastic or self.sampled) and self.steps == 1
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """How many rows are best imagined from together; None is all of them."""
+        return None if self.network.settings.size == "paper" else ROWS_AT_ONCE
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> Learning | tuple[()]:
         """Nothing for a fixed model, which all seeds share; else a network of one's own and its optimiser."""

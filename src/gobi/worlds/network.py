@@ -14,7 +14,7 @@ from gobi.envs.minigrid.rules import NUM_ACTIONS
 from gobi.errors import GobiError
 
 KINDS = ("copying", "written", "coded", "generative")
-SIZES = ("compact", "paper")
+SIZES = ("narrow", "compact", "paper")
 FRONT = 3
 """Where the panorama keeps the view straight ahead: it is right, back, left, front."""
 
@@ -24,7 +24,8 @@ class Settings:
     """All that is needed to build a network again; its arrays are filled in afterwards.
 
     kind:      `copying` (ours), `written` (the paper's text), `coded` (the public code), `generative`.
-    size:      `compact`, or `paper`: convolutions of 32, 128 and 512 channels and 1024 units.
+    size:      `paper`: convolutions of 32, 128 and 512 channels and 1024 units; `compact`: 128 units; or
+               `narrow`: 64, and what else makes it quick on a CPU.
     predicts:  `view`, or `panorama` for several steps ahead.
     inputs:    `raw` integers or `onehot` classes; empty for the kind's own.
     noise:     `coded` draws the public code's noise, in training and in imagination; `none` leaves it out.
@@ -65,6 +66,7 @@ class Size:
 
 PAPER = Size(channels=(32, 128, 512), width=1024, decoder=(256, 512))
 COMPACT = Size(channels=(16, 32, 64), width=128, decoder=(64, 128))
+NARROW = dataclasses.replace(COMPACT, width=64)
 
 
 class Network(eqx.Module):
@@ -87,7 +89,7 @@ class Network(eqx.Module):
 
     @abc.abstractmethod
     def encode(self, panorama: UInt8[Array, "n 4 7 7 3"]) -> PyTree:
-        """What all actions share, with a leading axis of n rows."""
+        """What all actions share."""
 
     @abc.abstractmethod
     def predict(

@@ -10,7 +10,7 @@ from jaxtyping import Array, Key
 from gobi.worlds.coded import coded
 from gobi.worlds.copying import copying
 from gobi.worlds.generative import generative
-from gobi.worlds.network import COMPACT, PAPER, Network, Settings
+from gobi.worlds.network import COMPACT, NARROW, PAPER, Network, Settings
 from gobi.worlds.written import written
 
 
@@ -31,4 +31,5 @@ def build(
 def from_settings(settings: Settings, key: Key[Array, ""]) -> Network:
     """A new, untrained network with these settings."""
     kinds = {"copying": copying, "written": written, "coded": coded, "generative": generative}
-    return kinds[settings.kind](key, settings, PAPER if settings.size == "paper" else COMPACT)
+    sizes = {"paper": PAPER, "compact": COMPACT, "narrow": NARROW}
+    return kinds[settings.kind](key, settings, sizes[settings.size])
