@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from gobi import make
-from gobi.agents.impala import networks
+from gobi.agents import networks
 from gobi.training import checkpoints, run, world_model
 from gobi.training.recipe import Recipe
 from gobi.training.trainer import Trainer

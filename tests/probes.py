@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Integer, Key, PyTree, UInt8
 
 from gobi.agents.impala import Hyper, Policy, Timeouts, Unroll, init_optimiser, learn
-from gobi.agents.impala.networks import compact
+from gobi.agents.networks.grid import compact
 from gobi.types import Spec, Timestep
 
 LONGEST = 5

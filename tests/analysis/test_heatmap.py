@@ -14,7 +14,7 @@ import pytest
 from made_runs import DOORKEY, add_snapshot, made_run
 
 from gobi import make
-from gobi.agents.impala import networks
+from gobi.agents import networks
 from gobi.analysis import evaluation, heatmap
 from gobi.envs.minigrid import cells, numbered_levels, oracle
 from gobi.envs.minigrid.state import nth, reachable_cells

@@ -121,9 +121,9 @@ class Run:
             noted["seen"] = shown(*arguments)
             return noted["seen"]
 
-        def learned(policy, squares, unroll, hyper, rate, precision, timeouts):
+        def learned(policy, squares, unroll, hyper, rate, precision, timeouts, **more):
             noted.update(unroll=unroll, rate=rate, timeouts=timeouts)
-            return learn(policy, squares, unroll, hyper, rate, precision, timeouts)
+            return learn(policy, squares, unroll, hyper, rate, precision, timeouts, **more)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(loops.Loop, "_transitions", transitions)

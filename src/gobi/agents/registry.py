@@ -33,14 +33,16 @@ def find(name: str) -> Entry:
 
 
 def build(recipe: Any) -> Learner:
-    """The learner of a recipe, by the names of its fields."""
-    make = find(recipe.learner).make
-    return make(**{field.name: getattr(recipe, field.name) for field in dataclasses.fields(make)})
+    """The learner of a recipe, by the names of its fields; what a recipe has not keeps its default."""
+    return _of_fields(find(recipe.learner).make, recipe)
 
 
 def hyper(recipe: Any) -> Any:
     """The learner's numbers, as arrays."""
-    make = find(recipe.learner).make.Hyper
+    return _of_fields(find(recipe.learner).make.Hyper, recipe)
+
+
+def _of_fields(make: Any, recipe: Any) -> Any:
     names = [field.name for field in dataclasses.fields(make) if hasattr(recipe, field.name)]
     return make(**{name: getattr(recipe, name) for name in names})
 

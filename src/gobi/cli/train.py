@@ -78,8 +78,8 @@ def train(
         reward: the intrinsic reward; by default the recipe's. `gobi rewards` lists them. Your own is
             FILE.py:CLASS, on grids and Gymnasium's tasks.
         recipe: gobi (ours), as_coded (the paper's public code, on grids) or as_written (its text).
-        learner: on grids, what learns from the rewards: impala or ppo; by default the recipe's, impala.
-            `gobi learners` lists them.
+        learner: what learns from the rewards, impala or ppo; by default the recipe's. `gobi learners` lists
+            them. Control tasks have one of their own.
         world: on grids, imagine with the simulator itself, or with a learned model; by default the recipe's.
         network: the policy's network: on grids paper, coded or compact, by default the recipe's, or compact
             on a CPU; on Gymnasium's tasks feedforward or recurrent.
@@ -259,8 +259,7 @@ def go(
         say(f"note: the world model learns from {first:,} frames on; in a shorter run nothing is imagined")
     try:
         with bars() as shown:
-            listener = Advising(shown, folder, recipe.coefficient, recipe.reward, recipe.frames_per_action)
-            outcome = run.go(folder, plan, listener, checkpoint, checkpoint_seconds)
+            outcome = run.go(folder, plan, _listening(shown, folder, recipe), checkpoint, checkpoint_seconds)
     except run.Stopped:
         say(f"stopped and saved: gobi resume {folder.path} goes on from there")
         raise
@@ -268,6 +267,13 @@ def go(
         say(f"stopped at once: gobi resume {folder.path} goes on from what was saved before, if anything was")
         raise
     _tell(folder, outcome)
+
+
+def _listening(shown: run.Listener, folder: run.Folder, recipe: AnyTask) -> run.Listener:
+    """With advice on the bonus's size, unless the learner scales the bonus by itself."""
+    if getattr(recipe, "scale_bonus", False):
+        return shown
+    return Advising(shown, folder, recipe.coefficient, recipe.reward, recipe.frames_per_action)
 
 
 def _film(folder: Path) -> None:

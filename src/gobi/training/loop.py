@@ -11,12 +11,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, Key, UInt8
 
 from gobi.agents import registry
-from gobi.agents.learner import Learner, Rollout, Weights
+from gobi.agents.learner import Learner, Rollout
 from gobi.envs.minigrid import Bank, Lanes, MiniGrid, State, Stepper
 from gobi.rewards.reward import Metrics, Reward
 from gobi.training import episodes
+from gobi.training.knobs import Knobs, knobs, reward_metrics
 from gobi.training.recipe import Recipe
 from gobi.types import Transition, Views
+
+__all__ = ["Knobs", "Loop", "SeedState", "knobs", "loop"]
 
 LAST = frozenset({*episodes.MEASURES, "episodes", "distinct", "levels_repeated"})
 """Metrics of which an interval's last value counts, as of `dropped/...`; of `load/...` the largest does."""
@@ -24,38 +27,6 @@ LAST = frozenset({*episodes.MEASURES, "episodes", "distinct", "levels_repeated"}
 
 LEARNER = 1
 """Keeps the learner's draws apart from those of a reward that learns."""
-
-
-class Knobs(eqx.Module):
-    """The numbers of a recipe that only scale something: changing one does not compile again, a sweep is a
-    `vmap` axis.
-
-    frames:  over which the learning rate falls to zero; infinite where it does not.
-    hyper:   the learner's own.
-    """
-
-    coefficient: Float32[Array, "*sweep"]
-    decay: Float32[Array, "*sweep"]
-    extrinsic: Float32[Array, "*sweep"]
-    clip: Float32[Array, "*sweep"]
-    learning_rate: Float32[Array, "*sweep"]
-    frames: Float32[Array, "*sweep"]
-    hyper: Any
-
-
-def knobs(recipe: Recipe) -> Knobs:
-    """The numbers of a recipe, as arrays."""
-    falling = recipe.learning_rate_decay == "linear"
-    schedule = recipe.schedule_frames or recipe.all_frames
-    return Knobs(
-        coefficient=jnp.float32(recipe.coefficient),
-        decay=jnp.float32(recipe.decay),
-        extrinsic=jnp.float32(recipe.extrinsic),
-        clip=jnp.float32(recipe.clip or jnp.inf),
-        learning_rate=jnp.float32(recipe.learning_rate),
-        frames=jnp.float32(schedule if falling else jnp.inf),
-        hyper=registry.hyper(recipe),
-    )
 
 
 class SeedState(eqx.Module):
@@ -155,10 +126,8 @@ class Loop:
         transitions = self._transitions(reward.reads, acted)
         reward_state, bonus, logged = reward.rollout(state.reward, transitions)
 
-        exponent = self._exponent(state)
-        coefficient = knobs.coefficient * jnp.exp(exponent * jnp.log1p(-knobs.decay))
-        frames = (state.updates * self.frames_per_update).astype(jnp.float32)
-        rate = knobs.learning_rate * jnp.maximum(0.0, 1 - frames / knobs.frames)
+        frames = self._frames(state)
+        rate = knobs.rate(frames)
         rollout = Rollout(
             observations=jnp.concatenate([acted.observation, observation[None]]),
             first=jnp.concatenate([acted.first, first[None]]),
@@ -166,7 +135,7 @@ class Loop:
             noted=acted.noted,
             rewards=acted.reward,
             bonus=bonus,
-            weights=Weights(knobs.extrinsic, coefficient, knobs.clip),
+            weights=knobs.weights(self._exponent(state)),
             terminated=acted.terminated,
             truncated=acted.truncated,
             last_observations=acted.last_observation,
@@ -175,23 +144,21 @@ class Loop:
         )
         shuffling = jax.random.fold_in(learning, LEARNER)
         policy, optimiser, losses = self.learner.learn(
-            state.policy, state.optimiser, rollout, knobs.hyper, rate, shuffling, self.env.spec.max_steps
+            state.policy,
+            state.optimiser,
+            rollout,
+            knobs.hyper_after(frames),
+            rate,
+            shuffling,
+            self.env.spec.max_steps,
         )
         reward_state, lessons = reward.learn(reward_state, learning, transitions)
         told = episodes.add(self.env, state.episodes, _walk(acted))
         state = SeedState(
             policy, optimiser, carry, lanes, observation, first, reward_state, told, key, state.updates + 1
         )
-        extrinsic, intrinsic = knobs.extrinsic * acted.reward, coefficient * bonus
-        sizes = jnp.sum(jnp.abs(intrinsic)), jnp.sum(jnp.abs(extrinsic))
-        metrics = {
-            "bonus": jnp.mean(bonus),
-            "bonus_share": sizes[0] / jnp.maximum(sizes[0] + sizes[1], 1e-9),
-            "coefficient": coefficient,
-            "learning_rate": rate,
-            "levels_repeated": lanes.queue.repeated.astype(jnp.float32),
-            "reward_is_finite": jnp.isfinite(rollout.total).all().astype(jnp.float32),
-        }
+        metrics = reward_metrics(rollout, rate)
+        metrics["levels_repeated"] = lanes.queue.repeated.astype(jnp.float32)
         return state, metrics | logged | lessons | losses | episodes.means(told)
 
     def _act(self, bank: Bank, state: SeedState, key: Key[Array, ""]):
@@ -234,10 +201,14 @@ class Loop:
             truncated=acted.truncated,
         )
 
+    def _frames(self, state: SeedState) -> Float32[Array, ""]:
+        """Steps of all lanes so far."""
+        return (state.updates * self.frames_per_update).astype(jnp.float32)
+
     def _exponent(self, state: SeedState) -> Float32[Array, ""]:
         """What (1 - rho) is raised to: frames, or Algorithm 1's (e - 1) * T."""
         if self.decay_by == "frames":
-            return (state.updates * self.frames_per_update).astype(jnp.float32)
+            return self._frames(state)
         return state.episodes.finished.astype(jnp.float32) * self.env.spec.max_steps
 
 

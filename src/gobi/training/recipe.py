@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from gobi.agents import registry as learners
 from gobi.envs import host
 from gobi.envs.dmc.tasks import PREFIX
 from gobi.errors import GobiError
@@ -18,6 +17,7 @@ from gobi.rewards.reward import ON_GRIDS, check_views
 from gobi.training.any_recipe import AnyRecipe, differences, later
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.host.recipe import HostRecipe
+from gobi.training.learner_settings import refuse_what_the_learner_cannot
 
 __all__ = ["AnyRecipe", "Recipe", "differences", "from_json", "kind_of", "read_settings"]
 
@@ -87,6 +87,7 @@ class Recipe(AnyRecipe):
         max_grad_norm:       gradients are scaled down to this norm.
         discount:            gamma.
         entropy_cost:        weight of the policy's entropy.
+        entropy_decay:       to zero with the learning rate (linear), or none.
         value_cost:          weight of the value loss.
         timeouts:            a truncated episode ends with value 0 (terminal, code) or goes on (bootstrap).
         precision:           of the matrix products; weights and optimiser stay float32.
@@ -148,6 +149,7 @@ class Recipe(AnyRecipe):
     learning_rate: float = 1e-4
     learning_rate_decay: Literal["linear", "none"] = "linear"
     schedule_frames: int = later(0)
+    entropy_decay: Literal["linear", "none"] = later("none")
     learner: str = later("impala")
     core: Literal["lstm", "mingru"] = later("lstm")
     epochs: int = later(1)
@@ -186,13 +188,9 @@ class Recipe(AnyRecipe):
         )
         self.refuse_below(0, "entropy_cost", "value_cost", "pretrain_frames", "pretrain_epochs", "snapshots")
         self.refuse_below(0, "discount", "max_grad_norm", "pretrain_rate", "finetune_rate", "schedule_frames")
-        self._refuse_what_the_learner_cannot()
+        refuse_what_the_learner_cannot(self)
         if self.schedule_frames and self.learning_rate_decay == "none":
             raise GobiError("schedule_frames is how long the rate falls: not with learning_rate_decay=none")
-        if self.decay >= 1:
-            raise GobiError(f"decay must be below 1, got {self.decay}")
-        if self.discount > 1:
-            raise GobiError(f"discount must be at most 1, got {self.discount}")
         if self.world == "real" and self.sampled_actions:
             raise GobiError("the simulator imagines every action: sampled_actions needs a learned world")
         if self.world_reads == "view" and self.world == "real":
@@ -208,26 +206,6 @@ class Recipe(AnyRecipe):
             and not self.pretrain_frames
         ):
             raise GobiError("a learned world needs pretrain_frames, or world_mode=online")
-
-    def _refuse_what_the_learner_cannot(self) -> None:
-        """Refuses sizes that do not divide, and settings that this learner does not read."""
-        mine = learners.settings(self.learner)
-        others = {name for other in learners.LEARNERS for name in learners.settings(other)}
-        for field in dataclasses.fields(self):
-            if field.name in others and field.name not in mine and getattr(self, field.name) != field.default:
-                raise GobiError(f"{field.name} is not a setting of the learner {self.learner}")
-        self.refuse_below(1, "epochs", "minibatches")
-        self.refuse_below(0, "gae_lambda", "clip_ratio", "bonus_discount")
-        if max(self.gae_lambda, self.bonus_discount) > 1:
-            raise GobiError(
-                "gae_lambda and bonus_discount must be at most 1, "
-                f"got {self.gae_lambda} and {self.bonus_discount}"
-            )
-        if self.num_envs % self.minibatches:
-            raise GobiError(
-                f"a minibatch has whole environments: num_envs={self.num_envs} cannot be split into "
-                f"minibatches={self.minibatches}"
-            )
 
     def _refuse_unseen(self, reward: str, options: str) -> None:
         """Refuses a reward that reads what a grid does not show, or not in the shape that it is coded in."""

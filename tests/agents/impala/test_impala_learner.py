@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gobi.agents.impala import Hyper, Timeouts, Unroll, init_optimiser, learn, learner
-from gobi.agents.impala.networks import compact
+from gobi.agents.networks.grid import compact
 from gobi.types import Spec
 
 SPEC = Spec("Small", (3,), "uint8", num_actions=4, max_steps=100)

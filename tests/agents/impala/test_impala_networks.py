@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gobi.agents.impala.networks import NETWORKS, build, compact, large
+from gobi.agents.networks.grid import NETWORKS, build, compact, large
 from gobi.errors import GobiError
 from gobi.types import Spec
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gobi.agents.impala.lstm import LSTM, LSTMState, lstm
+from gobi.agents.networks.lstm import LSTM, LSTMState, lstm
 
 LSTM_GOLDEN = json.loads(Path(__file__).with_name("lstm_golden.json").read_text())
 KEY = jax.random.key(0)

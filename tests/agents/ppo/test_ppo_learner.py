@@ -14,7 +14,8 @@ from ppo_cases import ENVS, STEPS, batch, learner, noted, optimiser, policy, rol
 
 from gobi.agents.learner import Learner
 from gobi.agents.ppo import PPO, Hyper
-from gobi.agents.ppo.bonus_scale import first_scale
+from gobi.agents.ppo.ppo import PPOState
+from gobi.agents.ppo.return_scale import first_scale
 from gobi.agents.registry import find
 
 NUMBERS = {"discount": 0.9, "bonus_discount": 0.8, "gae_lambda": 0.7}
@@ -27,7 +28,8 @@ act = jax.jit(lambda policy, *inputs: policy(*inputs))
 @functools.partial(jax.jit, static_argnums=0)
 def lesson(who, policy, rollout, hyper=HYPER, scale=None):
     """The batch that is made of a rollout."""
-    return who._batch(policy, scale or first_scale(ENVS), rollout, hyper)[1]
+    state = PPOState((), scale or first_scale(ENVS))
+    return who._batch(policy, state, rollout, hyper)[1]
 
 
 @functools.partial(jax.jit, static_argnums=0)

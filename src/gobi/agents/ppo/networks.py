@@ -1,4 +1,4 @@
-"""Policies of PPO: IMPALA's torsos, an LSTM or a minGRU, and one head with logits and one or two values."""
+"""Policies of PPO: for grids IMPALA's torsos, an LSTM or a minGRU, and one head with logits and values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32, Key, UInt8
 
-from gobi.agents.impala import networks as impala
-from gobi.agents.impala.lstm import lstm
-from gobi.agents.ppo.mingru import mingru
+from gobi.agents.networks import grid, lstm, mingru, separate
 from gobi.errors import unknown
 from gobi.networks.layers import Linear, orthogonal_linear
 from gobi.types import Spec
@@ -61,18 +59,24 @@ class Policy(eqx.Module):
         return outputs[..., : -self.values], outputs[..., -self.values :]
 
 
-def build(name: str, core: str, values: int, spec: Spec, key: Key[Array, ""]) -> Policy:
+def build(
+    name: str, core: str, values: int, spec: Spec, key: Key[Array, ""], units: int = separate.UNITS
+) -> Policy | separate.Policy:
     """A fresh policy for a task.
 
-    name:    the torso and its width, as of IMPALA's networks: paper, coded or compact.
+    name:    the torso and its width, as of IMPALA's networks: paper, coded or compact for grids; feedforward
+             or recurrent for any task.
     core:    lstm or mingru.
     values:  how many.
+    units:   width of feedforward and recurrent networks.
     """
     if core not in CORES:
         raise unknown("core", core, CORES)
+    if name in separate.NETWORKS:
+        return separate.build(spec, key, name, units, core, values)
     body, core_key, logits_key, value_key = jax.random.split(key, 4)
     # The torso of IMPALA's network; its own LSTM and heads are never computed.
-    whole = impala.build(name, spec, body)
+    whole = grid.build(name, spec, body)
     units = whole.cores[0].units
     heads = [
         orthogonal_linear(logits_key, units, spec.num_actions, gain=FIRST_LOGITS),

@@ -9,15 +9,19 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float32, Int32, Key, PyTree, UInt8
+from jaxtyping import Array, Bool, Float32, Int32, Key, Num, PyTree
 
+from gobi.agents import distributions
 from gobi.agents.impala import optimiser as gradients_of
 from gobi.agents.learner import Metrics, Rollout
+from gobi.agents.networks import separate
 from gobi.agents.ppo import networks
-from gobi.agents.ppo.bonus_scale import BonusScale, first_scale
 from gobi.agents.ppo.gae import gae
-from gobi.agents.ppo.networks import Policy
+from gobi.agents.ppo.return_scale import ReturnScale, first_scale
 from gobi.types import Spec
+
+Policy = networks.Policy | separate.Policy
+Actions = Int32[Array, "*rows"] | Float32[Array, "*rows size"]
 
 LEAST_SPREAD = 1e-8
 ADAM = optax.scale_by_adam(eps=1e-5)
@@ -60,19 +64,25 @@ class Noted(eqx.Module):
 
 
 class PPOState(eqx.Module):
-    """What is kept between updates: Adam's moments, and the scale of the bonus."""
+    """What is kept between updates.
+
+    adam:     Adam's moments.
+    scale:    that of the bonus.
+    rewards:  that of the task's rewards; None: they are as they are.
+    """
 
     adam: PyTree
-    scale: BonusScale
+    scale: ReturnScale
+    rewards: ReturnScale | None = None
 
 
 class Batch(eqx.Module):
     """Whole environments of a rollout, and what is to be learned of them; envs is the second axis, of `carry`
     the first."""
 
-    observations: UInt8[Array, "steps envs *shape"]
+    observations: Num[Array, "steps envs *shape"]
     first: Bool[Array, "steps envs"]
-    actions: Int32[Array, "steps envs"]
+    actions: Int32[Array, "steps envs"] | Float32[Array, "steps envs size"]
     log_taken: Float32[Array, "steps envs"]
     advantages: Float32[Array, "steps envs"]
     targets: Float32[Array, "steps envs values"]
@@ -89,7 +99,7 @@ class Batch(eqx.Module):
 class PPO:
     """What is fixed when the loop is compiled.
 
-    network:       the policy's: paper, coded or compact.
+    network:       the policy's: paper, coded or compact, for grids; feedforward or recurrent, for any task.
     core:          what remembers: an lstm or a mingru.
     timeouts:      a truncated episode ends with value 0 (terminal) or goes on (bootstrap).
     precision:     of the matrix products; weights and optimiser stay float32.
@@ -98,6 +108,9 @@ class PPO:
     values:        two: one for the task and one for the bonus; or one for their sum.
     bonus_ends:    whether the bonus's value ends with an episode (true) or goes on into the next one.
     scale_bonus:   divide the bonus by the running standard deviation of its discounted sum.
+    units:         width of feedforward and recurrent networks.
+    scale_rewards: divide the task's rewards by the running standard deviation of their discounted sum, if
+                   that is above 1.
     """
 
     network: str
@@ -109,6 +122,8 @@ class PPO:
     values: str
     bonus_ends: bool
     scale_bonus: bool
+    units: int = separate.UNITS
+    scale_rewards: bool = False
 
     Hyper: ClassVar = Hyper
     logs: ClassVar[tuple[str, ...]] = ("bonus_scale", "bonus_value", "clipped", "kl")
@@ -120,8 +135,10 @@ class PPO:
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> tuple[Policy, PPOState]:
         """A new policy, and moments of zero."""
-        policy = networks.build(self.network, self.core, self.num_values, spec, key)
-        return policy, PPOState(ADAM.init(policy), first_scale(num_envs))  # pyright: ignore[reportArgumentType]
+        policy = networks.build(self.network, self.core, self.num_values, spec, key, self.units)
+        rewards = first_scale(num_envs, least=1.0) if self.scale_rewards else None
+        moments = ADAM.init(policy)  # pyright: ignore[reportArgumentType]
+        return policy, PPOState(moments, first_scale(num_envs), rewards)
 
     def initial_carry(self, policy: Policy, num_envs: int) -> PyTree:
         """Remembers nothing."""
@@ -133,22 +150,22 @@ class PPO:
 
     def noise(
         self, key: Key[Array, ""], spec: Spec, steps: int, num_envs: int
-    ) -> Float32[Array, "steps envs actions"]:
-        """Gumbel's: the largest of logits plus noise is a draw from the policy."""
-        return jax.random.gumbel(key, (steps, num_envs, spec.num_actions))
+    ) -> Float32[Array, "steps envs size"]:
+        """Of a categorical policy Gumbel's, of a Gaussian one normal."""
+        return distributions.noise(key, spec, steps, num_envs)
 
     def act(
         self,
         policy: Policy,
-        observation: UInt8[Array, "envs *shape"],
+        observation: Num[Array, "envs *shape"],
         first: Bool[Array, " envs"],
         carry: PyTree,
-        noise: Float32[Array, "envs actions"],
-    ) -> tuple[Int32[Array, " envs"], Noted, PyTree]:
+        noise: Float32[Array, "envs size"],
+    ) -> tuple[Actions, Noted, PyTree]:
         """Actions, their log-probabilities and values, and the new carry."""
-        logits, values, carry = policy(observation, first, carry)
-        action = jnp.argmax(logits + noise, axis=-1).astype(jnp.int32)
-        return action, Noted(_of(action, jax.nn.log_softmax(logits)), values), carry
+        outputs, values, carry = policy(observation, first, carry)
+        action = distributions.sample(outputs, noise)
+        return action, Noted(distributions.log_probability(outputs, action), values), carry
 
     def learn(
         self,
@@ -162,7 +179,7 @@ class PPO:
     ) -> tuple[Policy, PPOState, Metrics]:
         """Epochs of minibatches of whole environments, each an Adam step; metrics are means over all."""
         del longest
-        scale, batch, metrics = self._batch(policy, optimiser.scale, rollout, hyper)
+        state, batch, metrics = self._batch(policy, optimiser, rollout, hyper)
         envs = batch.actions.shape[1]
         order = jax.vmap(lambda k: jax.random.permutation(k, envs))(jax.random.split(key, self.epochs))
         order = order.reshape(self.epochs * self.minibatches, envs // self.minibatches)
@@ -177,9 +194,9 @@ class PPO:
             policy = jax.tree.map(lambda leaf, by: leaf - learning_rate * by, policy, change)
             return (policy, adam), told | {"gradient_norm": size}
 
-        (policy, adam), told = jax.lax.scan(step, (policy, optimiser.adam), order)
+        (policy, adam), told = jax.lax.scan(step, (policy, state.adam), order)
         metrics |= {name: jnp.mean(series) for name, series in told.items()}
-        return policy, PPOState(adam, scale), metrics
+        return policy, dataclasses.replace(state, adam=adam), metrics
 
     def losses(self, policy: Policy, batch: Batch, hyper: Hyper) -> tuple[Float32[Array, ""], Metrics]:
         """The loss to minimise, a mean over steps and environments, and what to log of it.
@@ -193,9 +210,8 @@ class PPO:
         clipped       share of steps whose ratio left the bounds
         """
         policy = self.actor(policy)
-        logits, values, _ = policy.unroll(batch.observations, batch.first, batch.carry)
-        log_policy = jax.nn.log_softmax(logits)
-        log_ratio = _of(batch.actions, log_policy) - batch.log_taken
+        outputs, values, _ = policy.unroll(batch.observations, batch.first, batch.carry)
+        log_ratio = distributions.log_probability(outputs, batch.actions) - batch.log_taken
         ratio = jnp.exp(log_ratio)
         advantages = batch.advantages - jnp.mean(batch.advantages)
         advantages = advantages / (jnp.std(advantages) + LEAST_SPREAD)
@@ -203,7 +219,9 @@ class PPO:
         policy_loss = -jnp.mean(jnp.minimum(ratio * advantages, bounded * advantages))
         squares = jnp.square(batch.targets - values)
         value_loss = 0.5 * jnp.mean(jnp.sum(squares, axis=-1))
-        entropy = -jnp.mean(jnp.sum(jnp.exp(log_policy) * log_policy, axis=-1))
+        entropy = jnp.mean(
+            distributions.entropy(outputs, continuous=not distributions.of_integers(batch.actions))
+        )
         loss = policy_loss + hyper.value_cost * value_loss - hyper.entropy_cost * entropy
         return loss, {
             "loss": loss,
@@ -217,10 +235,14 @@ class PPO:
         }
 
     def _batch(
-        self, policy: Policy, scale: BonusScale, rollout: Rollout, hyper: Hyper
-    ) -> tuple[BonusScale, Batch, Metrics]:
+        self, policy: Policy, state: PPOState, rollout: Rollout, hyper: Hyper
+    ) -> tuple[PPOState, Batch, Metrics]:
         """What is to be learned of a rollout: advantages of the weighted sum, and each value's targets."""
-        bonus = rollout.bonus
+        if state.rewards is not None:
+            known, rewards = state.rewards.scaled(rollout.rewards, rollout.done, hyper.discount)
+            state = dataclasses.replace(state, rewards=known)
+            rollout = dataclasses.replace(rollout, rewards=rewards)
+        scale, bonus = state.scale, rollout.bonus
         if self.scale_bonus:
             scale, bonus = scale.scaled(bonus, rollout.done & self.bonus_ends, hyper.bonus_discount)
         actor = self.actor(policy)
@@ -244,14 +266,11 @@ class PPO:
             targets=jnp.stack(targets, axis=-1),
             carry=rollout.carry,
         )
-        return (
-            scale,
-            batch,
-            {
-                "bonus_scale": scale.deviation if self.scale_bonus else jnp.float32(1),
-                "bonus_value": jnp.mean(values[..., -1]),
-            },
-        )
+        metrics = {
+            "bonus_scale": scale.deviation if self.scale_bonus else jnp.float32(1),
+            "bonus_value": jnp.mean(values[..., -1]),
+        }
+        return dataclasses.replace(state, scale=scale), batch, metrics
 
     def _streams(self, rollout: Rollout, bonus: Float32[Array, "steps envs"], hyper: Hyper) -> list[Any]:
         """For each value: its weight in the advantage, rewards, discount, and where it ends."""
@@ -282,7 +301,3 @@ class PPO:
 
         # Most rollouts have none.
         return jax.lax.cond(cut.any(), valued, lambda: nothing)
-
-
-def _of(actions, log_policy):
-    return jnp.take_along_axis(log_policy, actions[..., None], axis=-1)[..., 0]

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gobi.agents.impala.networks import Carry
 from gobi.envs import host
 from gobi.envs.host import Host
 from gobi.memory.crowding import crowded
@@ -123,27 +122,28 @@ class _Run:
         rows = [seat.row(metrics) for metrics in told]
         return self.record.log(rows, count, time.perf_counter() - begun), count
 
-    def _unroll(self, place: int, update: int) -> tuple[Acted, Carry]:
+    def _unroll(self, place: int, update: int) -> tuple[Acted, Any]:
         """Plays an unroll, and returns it with what the policy remembers at its end."""
         one, lanes, diary = self.seats[place], self.hosts[place], self.record.diaries[place]
         carry, length = one.carry, self.recipe.unroll
-        seen, first, choices, steps = [lanes.observation], [lanes.first], [], []
+        seen, first, choices, notes, steps = [lanes.observation], [lanes.first], [], [], []
         for number in range(update * length, (update + 1) * length):
-            choice, carry = self.program.act(
-                one.learner.policy, lanes.observation, lanes.first, carry, one.key, np.int32(number)
+            choice, noted, carry = self.program.act(
+                one.policy, lanes.observation, lanes.first, carry, one.key, np.int32(number)
             )
             choices.append(self._finite(np.asarray(choice), place))
+            notes.append(jax.device_get(noted))
             steps.append(lanes.step(choices[-1]))
             diary.add(steps[-1])
             seen.append(lanes.observation)
             first.append(lanes.first)
         parts = {
-            "observations": seen, "first": first, "choices": choices,
+            "observations": seen, "first": first, "choices": choices, "noted": notes,
             "actions": [step.action for step in steps], "after": [step.after for step in steps],
             "reward": [step.reward for step in steps], "terminated": [step.terminated for step in steps],
             "truncated": [step.truncated for step in steps],
         }  # fmt: skip
-        return Acted(**{name: jnp.asarray(np.stack(part)) for name, part in parts.items()}), carry
+        return Acted(**{name: _stacked(part) for name, part in parts.items()}), carry
 
     def _finite(self, choice: np.ndarray, place: int) -> np.ndarray:
         if not np.isfinite(choice).all():
@@ -165,3 +165,8 @@ class _Run:
                 "the column `dropped` counts what it cannot hold"
             )
         self.seats = larger
+
+
+def _stacked(steps: list[Any]) -> Any:
+    """The same of every step, along a first axis of time."""
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *steps)

@@ -9,7 +9,8 @@ from typing import Literal
 from gobi.envs import host
 from gobi.errors import GobiError
 from gobi.rewards import own, registry
-from gobi.training.any_recipe import AnyRecipe
+from gobi.training.any_recipe import AnyRecipe, later
+from gobi.training.learner_settings import refuse_what_the_learner_cannot
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,19 +30,37 @@ class HostRecipe(AnyRecipe):
         extrinsic:           weight of the task's own reward; 0 explores without a task.
         clip:                the total is clipped to this size; 0 leaves it as it is.
 
-    The learner: IMPALA's V-trace
-        network:             feedforward, or recurrent: with an LSTM, for tasks that do not show everything.
+    The learner
+        learner:             impala or ppo; `gobi learners` lists them.
+        network:             feedforward, or recurrent, for tasks that do not show everything.
         units:               width of its layers.
         num_envs:            lanes, which is also the batch.
         unroll:              steps between updates.
-        passes:              gradient steps on each unroll; V-trace corrects for the policy moving on.
-        learning_rate:       of RMSProp.
+        learning_rate:       of RMSProp (impala) or Adam (ppo).
         learning_rate_decay: to zero over the run's frames, or none.
         max_grad_norm:       gradients are scaled down to this norm.
         discount:            gamma.
         entropy_cost:        weight of the policy's entropy.
+        entropy_decay:       to zero with the learning rate (linear), or none.
         value_cost:          weight of the value loss.
         timeouts:            a truncated episode goes on (bootstrap) or ends with value 0 (terminal).
+
+    IMPALA alone
+        passes:              gradient steps on each unroll; V-trace corrects for the policy moving on.
+        scale_values:        values are in units of their running scale (PopArt).
+        standardise:         advantages have mean 0 and deviation 1, and losses are means over time.
+
+    PPO alone
+        core:                what remembers in a recurrent network: an lstm or a mingru.
+        epochs:              passes over each rollout.
+        minibatches:         gradient steps in each pass, on whole environments.
+        gae_lambda:          of the advantages.
+        clip_ratio:          how far the ratio of new and old probability may go from 1.
+        values:              two: one for the task and one for the bonus; or one for their sum.
+        bonus_discount:      gamma of the bonus.
+        bonus_ends:          whether the bonus's value ends with an episode.
+        scale_bonus:         divide the bonus by the running deviation of its discounted sum.
+        scale_rewards:       the same with the task's rewards, where that deviation is above 1.
     """
 
     reward: str = "gobi"
@@ -51,16 +70,30 @@ class HostRecipe(AnyRecipe):
     extrinsic: float = 1.0
     clip: float = 0.0
 
+    learner: str = later("impala")
     network: Literal["feedforward", "recurrent"] = "feedforward"
     units: int = 64
     num_envs: int = 16
     unroll: int = 32
     passes: int = 4
+    scale_values: bool = later(True)
+    standardise: bool = later(True)
+    core: Literal["lstm", "mingru"] = later("lstm")
+    epochs: int = later(1)
+    minibatches: int = later(1)
+    gae_lambda: float = later(0.95)
+    clip_ratio: float = later(0.2)
+    values: Literal["one", "two"] = later("one")
+    bonus_discount: float = later(0.99)
+    bonus_ends: bool = later(False)
+    scale_bonus: bool = later(False)
+    scale_rewards: bool = later(False)
     learning_rate: float = 1e-3
     learning_rate_decay: Literal["linear", "none"] = "linear"
     max_grad_norm: float = 1.0
     discount: float = 0.99
     entropy_cost: float = 0.01
+    entropy_decay: Literal["linear", "none"] = later("none")
     value_cost: float = 0.5
     timeouts: Literal["bootstrap", "terminal"] = "bootstrap"
 
@@ -78,10 +111,7 @@ class HostRecipe(AnyRecipe):
         self.refuse_below(1, "frames", "units", "num_envs", "unroll", "passes")
         self.refuse_below(0, "coefficient", "decay", "extrinsic", "clip", "learning_rate", "max_grad_norm")
         self.refuse_below(0, "discount", "entropy_cost", "value_cost")
-        if self.decay >= 1:
-            raise GobiError(f"decay must be below 1, got {self.decay}")
-        if self.discount > 1:
-            raise GobiError(f"discount must be at most 1, got {self.discount}")
+        refuse_what_the_learner_cannot(self)
 
     @property
     def imagines(self) -> bool:
@@ -111,4 +141,5 @@ class HostRecipe(AnyRecipe):
     @property
     def in_words(self) -> str:
         """What is worth saying when a run starts."""
-        return f"{self.task}, reward {self.reward}, recipe {self.recipe}, network {self.network}"
+        words = f"{self.task}, reward {self.reward}, recipe {self.recipe}, network {self.network}"
+        return words if self.learner == "impala" else f"{words}, learner {self.learner}"

@@ -26,5 +26,29 @@ def recipe(task: str, name: str = "gobi", **changes: Any) -> HostRecipe:
     if not host.is_host(task) or task == host.PREFIX:
         raise GobiError(f"a task of Gymnasium's is written {host.PREFIX}ID, got '{task}'")
     reward = changes.get("reward", "gobi")
-    fitting = {"coefficient": registry.coefficient(reward, task)}
+    fitting = PPO_SETTINGS
+    if changes.get("learner", LEARNER) != "ppo":
+        fitting = {"learner": "impala", "coefficient": registry.coefficient(reward, task)}
     return HostRecipe(task=task, recipe=name, **{"frames": FRAMES, **fitting, **changes})
+
+
+LEARNER = "ppo"
+"""By default."""
+
+PPO_SETTINGS: dict[str, Any] = {
+    "learner": "ppo",
+    "core": "mingru",
+    "num_envs": 16,
+    "unroll": 128,
+    "epochs": 4,
+    "minibatches": 4,
+    "learning_rate": 1e-3,
+    "max_grad_norm": 0.5,
+    "entropy_cost": 0.01,
+    "values": "two",
+    "scale_bonus": True,
+    "scale_rewards": True,
+    "coefficient": 1.0,
+    "extrinsic": 5.0,
+}
+"""One set of numbers for every task and reward: bonus and rewards are scaled by their own returns."""

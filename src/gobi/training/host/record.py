@@ -94,7 +94,8 @@ class HostRecord(Record):
 
     def open(self, program: Program, first: Seat) -> None:
         """Opens the files to write into. `first` is any of the seats."""
-        more = tuple(name for name in program.reward.logs if name not in COLUMNS)
+        logs = (*program.reward.logs, *program.learner.logs)
+        more = tuple(name for name in logs if name not in COLUMNS)
         self.describe(COLUMNS + more, lambda: self._described(first), beside=0)
 
     def restored(self, program: Program) -> list[Seat]:
@@ -141,7 +142,7 @@ class HostRecord(Record):
             "network": f"{recipe.network} {recipe.units}",
             "world": "online" if imagines else "none",
             "world_size": "compact" if imagines else "",
-            "policy_parameters": card.parameters(first.learner.policy),
+            "policy_parameters": card.parameters(first.policy),
             "world_parameters": card.parameters(_world(first.reward)) if imagines else 0,
             "precision": "float32",
             "seeds": self.plan.seeds,

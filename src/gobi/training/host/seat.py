@@ -16,45 +16,35 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, Key, Num
 
-from gobi.agents import general
-from gobi.agents.general import Hyper, Learner, Policy, Unroll, build, distributions, learn
-from gobi.agents.impala.networks import Carry
+from gobi.agents import distributions
+from gobi.agents import registry as learners
+from gobi.agents.learner import Learner, Rollout
 from gobi.rewards import Nothing, Reward, own, registry
 from gobi.training.host.recipe import HostRecipe
+from gobi.training.knobs import Knobs, knobs, reward_metrics
 from gobi.types import Spec, Transition
 
 ACTING, LEARNING = range(2)
 """What a draw is for."""
-
-
-class Knobs(eqx.Module):
-    """The numbers of a recipe that only scale something: changing one does not compile again.
-
-    frames:  over which the learning rate falls to zero; infinite where it does not.
-    hyper:   the learner's own.
-    """
-
-    coefficient: Float32[Array, ""]
-    decay: Float32[Array, ""]
-    extrinsic: Float32[Array, ""]
-    clip: Float32[Array, ""]
-    learning_rate: Float32[Array, ""]
-    frames: Float32[Array, ""]
-    hyper: Hyper
+LEARNER = 1
+"""Keeps the learner's draws apart from those of a reward that learns."""
+SHORTEST = 1
+"""Steps of the longest episode are not known of every task: any step may be truncated."""
 
 
 class Seat(eqx.Module):
     """What one seed has on the device: what a checkpoint holds.
 
-    learner:  the policy, and what its optimiser keeps.
-    carry:    what the policy remembers of each lane's episode.
-    reward:   the intrinsic reward's state.
-    key:      the seed.
-    updates:  how many there have been.
+    policy, optimiser:  the weights, and what the learner's optimiser keeps of their gradients.
+    carry:              what the policy remembers of each lane's episode.
+    reward:             the intrinsic reward's state.
+    key:                the seed.
+    updates:            how many there have been.
     """
 
-    learner: Learner
-    carry: Carry
+    policy: Any
+    optimiser: Any
+    carry: Any
     reward: Any
     key: Key[Array, ""]
     updates: Int32[Array, ""]
@@ -66,6 +56,7 @@ class Acted(eqx.Module):
     observations:  what was acted on, and last what will be next.
     first:         whether an episode begins with that observation.
     choices:       what the policy drew.
+    noted:         what the learner noted of each step.
     actions:       what was done, as rewards read it.
     after:         where each step led: at an episode's end its true last observation.
     """
@@ -73,6 +64,7 @@ class Acted(eqx.Module):
     observations: Num[Array, "states envs *shape"]
     first: Bool[Array, "states envs"]
     choices: Int32[Array, "steps envs"] | Float32[Array, "steps envs size"]
+    noted: Any
     actions: Int32[Array, "steps envs"] | Float32[Array, "steps envs size"]
     after: Num[Array, "steps envs *shape"]
     reward: Float32[Array, "steps envs"]
@@ -85,6 +77,7 @@ class Program:
 
     def __init__(self, recipe: HostRecipe, spec: Spec):
         self.recipe, self.spec = recipe, spec
+        self.learner: Learner = learners.build(recipe)
         self.continuous = distributions.is_continuous(spec)
         self.reward = reward(recipe, spec)
         self.knobs = knobs(recipe)
@@ -109,10 +102,9 @@ class Program:
 
         return jax.eval_shape(made, jax.eval_shape(lambda: jax.random.key(0)))
 
-    def update(self, seat: Seat, acted: Acted, carry: Carry) -> tuple[Seat, dict[str, Any]]:
+    def update(self, seat: Seat, acted: Acted, carry: Any) -> tuple[Seat, dict[str, Any]]:
         """Pays for an unroll and learns from it. The seat is used up; `carry` is remembered at its end."""
-        seat, metrics = self._updated(self.reward, self.knobs, seat, acted)
-        return eqx.tree_at(lambda s: s.carry, seat, carry), metrics
+        return self._updated(self.reward, self.knobs, seat, acted, carry)
 
     def restart(self, seat: Seat, observation: np.ndarray) -> Seat:
         """New episodes begin in all lanes, in the middle of what they were: the reward is told of a reset."""
@@ -124,34 +116,36 @@ class Program:
 
     def _start(self, reward: Reward, key: Key[Array, ""]) -> Seat:
         weights, bonus, own = jax.random.split(key, 3)
-        policy = build(self.spec, weights, self.recipe.network, self.recipe.units)
         lanes = self.recipe.num_envs
+        policy, optimiser = self.learner.init(weights, self.spec, lanes)
         return Seat(
-            learner=general.init(policy),
-            carry=policy.initial(lanes),
+            policy=policy,
+            optimiser=optimiser,
+            carry=self.learner.initial_carry(policy, lanes),
             reward=reward.init(bonus, self.spec, lanes),
             key=own,
             updates=jnp.int32(0),
         )
 
-    def _act(self, policy: Policy, observation: Any, first: Any, carry: Carry, key: Any, number: Any):
-        """What to do in every lane, and what is remembered of it."""
-        outputs, _, carry = policy(observation, first, carry)
+    def _act(self, policy: Any, observation: Any, first: Any, carry: Any, key: Any, number: Any):
+        """What to do in every lane, what the learner notes of it, and what is remembered."""
         key = jax.random.fold_in(jax.random.fold_in(key, ACTING), number)
-        return distributions.draw(outputs, key, self.continuous), carry
+        (noise,) = self.learner.noise(key, self.spec, 1, self.recipe.num_envs)
+        return self.learner.act(self.learner.actor(policy), observation, first, carry, noise)
 
     def _look(
-        self, greedy: bool, policy: Policy, observation: Any, first: Any, carry: Carry, keys: Any, time: Any
+        self, greedy: bool, policy: Any, observation: Any, first: Any, carry: Any, keys: Any, time: Any
     ):
         """The same while episodes are played; each lane draws by a key of its own, and by the time."""
         outputs, _, carry = policy(observation, first, carry)
         if greedy:
-            return distributions.likeliest(outputs, self.continuous), carry
+            return distributions.mode(outputs, self.continuous), carry
 
-        def one(row, key):
-            return distributions.draw(row, jax.random.fold_in(key, time), self.continuous)
+        def sampled(row, key):
+            noise = distributions.noise(jax.random.fold_in(key, time), self.spec, 1, 1)
+            return distributions.sample(row, noise[0, 0])
 
-        return jax.vmap(one)(outputs, keys), carry
+        return jax.vmap(sampled)(outputs, keys), carry
 
     def _restart(self, reward: Reward, seat: Seat, observation: Any) -> Seat:
         lanes = jnp.ones(self.recipe.num_envs, bool)
@@ -162,7 +156,9 @@ class Program:
         state, _ = reward.step(seat.reward, reset)
         return eqx.tree_at(lambda s: s.reward, seat, state)
 
-    def _update(self, reward: Reward, knobs: Knobs, seat: Seat, acted: Acted) -> tuple[Seat, dict[str, Any]]:
+    def _update(
+        self, reward: Reward, knobs: Knobs, seat: Seat, acted: Acted, carry: Any
+    ) -> tuple[Seat, dict[str, Any]]:
         transitions = Transition(
             before={"observation": acted.observations[:-1]},
             action=acted.actions,
@@ -173,34 +169,34 @@ class Program:
         )
         state, bonus, logged = reward.rollout(seat.reward, transitions)
         frames = (seat.updates * self.recipe.frames_per_update).astype(jnp.float32)
-        coefficient = knobs.coefficient * jnp.exp(frames * jnp.log1p(-knobs.decay))
-        extrinsic, intrinsic = knobs.extrinsic * acted.reward, coefficient * bonus
-        total = jnp.clip(extrinsic + intrinsic, -knobs.clip, knobs.clip)
-        rate = knobs.learning_rate * jnp.maximum(0.0, 1 - frames / knobs.frames)
-        goes_on = self.recipe.timeouts == "bootstrap"
-        unroll = Unroll(
+        rate = knobs.rate(frames)
+        rollout = Rollout(
             observations=acted.observations,
             first=acted.first,
             actions=acted.choices,
-            rewards=total,
-            terminal=transitions.done,
-            cut=acted.truncated & ~acted.terminated & goes_on,
-            last=acted.after,
+            noted=acted.noted,
+            rewards=acted.reward,
+            bonus=bonus,
+            weights=knobs.weights(frames),
+            terminated=acted.terminated,
+            truncated=acted.truncated,
+            last_observations=acted.after,
             carry=seat.carry,
+            next_carry=carry,
         )
-        learner, losses = learn(seat.learner, unroll, knobs.hyper, rate, self.recipe.passes)
         key = jax.random.fold_in(jax.random.fold_in(seat.key, LEARNING), seat.updates)
+        policy, optimiser, losses = self.learner.learn(
+            seat.policy,
+            seat.optimiser,
+            rollout,
+            knobs.hyper_after(frames),
+            rate,
+            jax.random.fold_in(key, LEARNER),
+            SHORTEST,
+        )
         state, lessons = reward.learn(state, key, transitions)
-        sizes = jnp.sum(jnp.abs(intrinsic)), jnp.sum(jnp.abs(extrinsic))
-        metrics = {
-            "bonus": jnp.mean(bonus),
-            "bonus_share": sizes[0] / jnp.maximum(sizes[0] + sizes[1], 1e-9),
-            "coefficient": coefficient,
-            "learning_rate": rate,
-            "reward_is_finite": jnp.isfinite(total).all().astype(jnp.float32),
-        }
-        seat = Seat(learner, seat.carry, state, seat.key, seat.updates + 1)
-        return seat, metrics | logged | lessons | losses
+        seat = Seat(policy, optimiser, carry, state, seat.key, seat.updates + 1)
+        return seat, reward_metrics(rollout, rate) | logged | lessons | losses
 
     def _action_shape(self) -> tuple[int, ...]:
         return (self.spec.action_size,) if self.continuous else ()
@@ -220,21 +216,6 @@ def reward(recipe: HostRecipe, spec: Spec) -> Reward:
         seen = jax.ShapeDtypeStruct((own.TRIED, *spec.observation_shape), spec.observation_dtype)
         return own.tried(made, spec, {"observation": seen})
     return choose(recipe.reward, spec, **registry.options(recipe.reward, recipe.reward_options))
-
-
-def knobs(recipe: HostRecipe) -> Knobs:
-    """The numbers of a recipe, as arrays."""
-    falling = recipe.learning_rate_decay == "linear"
-    numbers = (recipe.discount, recipe.entropy_cost, recipe.value_cost, recipe.max_grad_norm)
-    return Knobs(
-        coefficient=jnp.float32(recipe.coefficient),
-        decay=jnp.float32(recipe.decay),
-        extrinsic=jnp.float32(recipe.extrinsic),
-        clip=jnp.float32(recipe.clip or jnp.inf),
-        learning_rate=jnp.float32(recipe.learning_rate),
-        frames=jnp.float32(recipe.all_frames if falling else jnp.inf),
-        hyper=Hyper(*map(jnp.float32, numbers)),
-    )
 
 
 @functools.lru_cache(maxsize=4)

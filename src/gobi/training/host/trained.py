@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from gobi.agents.general import Policy
 from gobi.envs import host
 from gobi.envs.host import Host
 from gobi.training import checkpoints
@@ -67,10 +66,10 @@ def play(
     lanes = host.make(agents.recipe.task, min(num_envs, episodes))
     try:
         program = seat.program(quiet, lanes.spec)
-        shape = program.shapes().learner.policy
+        shape = program.shapes().policy
         played = []
         for number, place in enumerate(agents.places):
-            policy = checkpoints.load(agents.source, shape, within=f"['seats'][{place}].learner.policy")
+            policy = checkpoints.load(agents.source, shape, within=f"['seats'][{place}].policy")
 
             def told(done: int, before: int = number * episodes) -> None:
                 progress(before + done, len(agents.places) * episodes)
@@ -83,7 +82,7 @@ def play(
 
 def _played(
     program: Program,
-    policy: Policy,
+    policy: Any,
     lanes: Host,
     seed: int,
     episodes: int,
@@ -99,7 +98,7 @@ def _played(
     return Played(*(np.concatenate(parts)[:episodes] for parts in zip(*rounds, strict=True)))
 
 
-def _round(program: Program, policy: Policy, lanes: Host, seeds: list[int], greedy: bool) -> Played:
+def _round(program: Program, policy: Any, lanes: Host, seeds: list[int], greedy: bool) -> Played:
     """One episode in each lane, in lockstep; lanes that are done go on with others, which do not count."""
     lanes.reset(seeds)
     carry, keys = policy.initial(len(seeds)), jax.vmap(jax.random.key)(jnp.array(seeds))

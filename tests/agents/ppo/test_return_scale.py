@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gobi.agents.ppo.bonus_scale import first_scale
+from gobi.agents.ppo.return_scale import first_scale
 
 STEPS, ENVS, DISCOUNT = 11, 3, 0.9
 

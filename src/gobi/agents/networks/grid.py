@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Float32, Key, UInt8
 
-from gobi.agents.impala.lstm import LSTM, LSTMState, lstm
+from gobi.agents.networks.lstm import LSTM, LSTMState, lstm
 from gobi.errors import GobiError, unknown
 from gobi.networks import symbols
 from gobi.networks.layers import (
@@ -71,6 +71,10 @@ class Policy(eqx.Module):
             x = after[-1].hidden
         return *self.heads(x), tuple(after)
 
+    def rescaled(self, ratio: Float32[Array, ""], shift: Float32[Array, ""]) -> Policy:
+        """The same with values of ratio * value + shift."""
+        return eqx.tree_at(lambda policy: policy.heads, self, self.heads.rescaled(ratio, shift))
+
 
 class Convolutions(eqx.Module):
     """Raw integers as floats; three 3x3 convolutions with ELU; two dense layers with ReLU."""
@@ -129,6 +133,10 @@ class Heads(eqx.Module):
         outputs = self.output(x)
         return outputs[..., :-1], outputs[..., -1]
 
+    def rescaled(self, ratio: Float32[Array, ""], shift: Float32[Array, ""]) -> Heads:
+        """The same with values of ratio * value + shift."""
+        return Heads(rescaled(self.output, ratio[None], shift[None]))
+
 
 class DeepHeads(eqx.Module):
     """Logits and value, each after a dense layer of its own; the two layers are one product."""
@@ -143,6 +151,17 @@ class DeepHeads(eqx.Module):
         """Logits and values."""
         for_logits, for_value = jnp.split(jax.nn.relu(self.dense(x)), 2, axis=-1)
         return self.logits(for_logits), self.value(for_value)[..., 0]
+
+    def rescaled(self, ratio: Float32[Array, ""], shift: Float32[Array, ""]) -> DeepHeads:
+        """The same with values of ratio * value + shift."""
+        return DeepHeads(self.dense, self.logits, rescaled(self.value, ratio[None], shift[None]))
+
+
+def rescaled(layer: Linear, ratio: Float32[Array, " last"], shift: Float32[Array, " last"]) -> Linear:
+    """A layer whose last outputs, as many as there are ratios, are ratio * output + shift."""
+    last = len(ratio)
+    weight = layer.weight.at[:, -last:].multiply(ratio)
+    return Linear(weight, layer.bias.at[-last:].multiply(ratio).at[-last:].add(shift))
 
 
 def build(name: str, spec: Spec, key: Key[Array, ""]) -> Policy:

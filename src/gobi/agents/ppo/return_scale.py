@@ -1,6 +1,6 @@
-"""Scale of the bonus: the running standard deviation of its discounted sum (Burda et al., 2019).
+"""Return scale: the running standard deviation of a reward's discounted sum (Burda et al., 2019).
 
-A bonus divided by it has returns that spread by about 1, whatever the reward, the network or the task.
+A reward or a bonus divided by it has returns that spread by about 1, whatever the network or the task.
 """
 
 from __future__ import annotations
@@ -11,34 +11,36 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32
 
 LEAST = 1e-8
-"""A bonus that never differs is not scaled up without end."""
+"""A reward that never differs is not scaled up without end."""
 
 
-class BonusScale(eqx.Module):
-    """What is known of the bonus's discounted sum.
+class ReturnScale(eqx.Module):
+    """What is known of a reward's discounted sum.
 
     sums:          the sum up to now, in each environment.
     count:         sums seen so far.
     mean, square:  their mean, and their mean squared distance from it.
+    least:         the standard deviation is no less; with 1, rewards are scaled down and never up.
     """
 
     sums: Float32[Array, " envs"]
     count: Float32[Array, ""]
     mean: Float32[Array, ""]
     square: Float32[Array, ""]
+    least: float = eqx.field(static=True, default=LEAST)
 
     @property
     def deviation(self) -> Float32[Array, ""]:
         """The standard deviation."""
-        return jnp.maximum(jnp.sqrt(self.square), LEAST)
+        return jnp.maximum(jnp.sqrt(self.square), self.least)
 
     def scaled(
         self,
-        bonus: Float32[Array, "steps envs"],
+        rewards: Float32[Array, "steps envs"],
         ends: Bool[Array, "steps envs"],
         discount: float | Float32[Array, ""],
-    ) -> tuple[BonusScale, Float32[Array, "steps envs"]]:
-        """After one more rollout, and its bonus divided by the deviation, this rollout counted.
+    ) -> tuple[ReturnScale, Float32[Array, "steps envs"]]:
+        """After one more rollout, and its rewards divided by the deviation, this rollout counted.
 
         ends:  where the sum begins anew after the step.
         """
@@ -48,7 +50,7 @@ class BonusScale(eqx.Module):
             total = paid + discount * total
             return jnp.where(over, 0.0, total), total
 
-        last, sums = jax.lax.scan(step, self.sums, (bonus, ends))
+        last, sums = jax.lax.scan(step, self.sums, (rewards, ends))
         more = jnp.float32(sums.size)
         count = self.count + more
         gap = jnp.mean(sums) - self.mean
@@ -56,10 +58,11 @@ class BonusScale(eqx.Module):
         # The two groups' squares, and what their means differ by (Chan et al., 1979).
         inner = self.square * self.count + jnp.var(sums) * more
         square = (inner + jnp.square(gap) * self.count * more / count) / count
-        after = BonusScale(last, count, mean, square)
-        return after, bonus / after.deviation
+        after = ReturnScale(last, count, mean, square, self.least)
+        return after, rewards / after.deviation
 
 
-def first_scale(num_envs: int) -> BonusScale:
+def first_scale(num_envs: int, least: float = LEAST) -> ReturnScale:
     """Nothing is known yet."""
-    return BonusScale(jnp.zeros(num_envs), *[jnp.float32(0)] * 3)
+    nothing = jnp.float32(0)
+    return ReturnScale(jnp.zeros(num_envs), nothing, nothing, nothing, least)

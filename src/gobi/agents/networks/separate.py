@@ -1,4 +1,4 @@
-"""Policies for any task: what reads the observations follows from its spec, with or without memory."""
+"""Policies for any task: actor and critic, with torsos that follow from its spec, with or without memory."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Key, Num
+from jaxtyping import Array, Bool, Float, Float32, Key, Num
 
-from gobi.agents.general.distributions import is_continuous
-from gobi.agents.impala.lstm import LSTM, lstm
-from gobi.agents.impala.networks import Carry
+from gobi.agents.distributions import is_continuous
+from gobi.agents.networks.grid import rescaled
+from gobi.agents.networks.lstm import LSTM, lstm
+from gobi.agents.networks.mingru import MinGRU, mingru
 from gobi.networks import symbols
 from gobi.networks.layers import ConvStack, Linear, conv_stack, num_patches, orthogonal_linear
 from gobi.types import Spec
 
 NETWORKS = ("feedforward", "recurrent")
+UNITS = 64
+"""Width of the layers."""
 
 CHANNELS, STRIDES = (16, 32, 32), (2, 2, 2)
 """Of the convolutions on pictures: a thumbnail of 42x42 becomes 6x6."""
@@ -31,44 +34,53 @@ class Policy(eqx.Module):
     """Observations to outputs (see `distributions`) and a value. All leaves are float arrays.
 
     actor, critic:  observations to features, each its own.
-    cores:          none, or one LSTM layer that both go through.
+    cores:          none, or one recurrent layer that both go through.
     outputs, value: what is made of the features.
-    log_std:        of a Gaussian policy, the same everywhere; empty for a discrete one.
+    log_std:        of a Gaussian policy, the same everywhere; empty for a categorical one.
+    values:         how many; None: one, without an axis of its own.
     """
 
     actor: Torso
     critic: Torso
-    cores: tuple[LSTM, ...]
+    cores: tuple[LSTM | MinGRU, ...]
     outputs: Linear
     value: Linear
-    log_std: Float32[Array, " size"]
+    log_std: Float[Array, "*seeds size"]
+    values: int | None = eqx.field(static=True, default=None)
 
-    def initial(self, num_envs: int) -> Carry:
+    def initial(self, num_envs: int) -> tuple:
         """Remembers nothing."""
         return tuple(core.initial(num_envs) for core in self.cores)
 
     def __call__(
-        self, observation: Num[Array, "envs *shape"], first: Bool[Array, " envs"], carry: Carry
-    ) -> tuple[Float32[Array, "envs outputs"], Float32[Array, " envs"], Carry]:
+        self, observation: Num[Array, "envs *shape"], first: Bool[Array, " envs"], carry: tuple
+    ) -> tuple[Float32[Array, "envs outputs"], Float32[Array, "envs *values"], tuple]:
         """Outputs, values and the new carry. Where `first`, an episode begins and the carry is forgotten."""
         outputs, values, carries = self.unroll(observation[None], first[None], carry)
         return outputs[0], values[0], jax.tree.map(lambda part: part[0], carries)
 
     def unroll(
-        self, observations: Num[Array, "time envs *shape"], firsts: Bool[Array, "time envs"], carry: Carry
-    ) -> tuple[Float32[Array, "time envs outputs"], Float32[Array, "time envs"], Carry]:
+        self, observations: Num[Array, "time envs *shape"], firsts: Bool[Array, "time envs"], carry: tuple
+    ) -> tuple[Float32[Array, "time envs outputs"], Float32[Array, "time envs *values"], tuple]:
         """The same over time, from the carry before the first step; gives the carries after each step."""
         steps, envs, *shape = observations.shape
         rows = observations.reshape(steps * envs, *shape)
         x, y = (torso(rows).reshape(steps, envs, -1) for torso in (self.actor, self.critic))
         carries = []
         for core, state in zip(self.cores, carry, strict=True):
-            carries.append(core.unroll(jnp.concatenate([x, y], axis=-1), firsts, state))
-            x = y = carries[-1].hidden
+            both = jnp.concatenate([x, y], axis=-1)
+            carries.append(core.unroll(both, firsts, state))
+            x = y = core.output(both, carries[-1])
         outputs = self.outputs(x)
         if self.log_std.size:
             outputs = jnp.concatenate([outputs, jnp.broadcast_to(self.log_std, outputs.shape)], axis=-1)
-        return outputs, self.value(y)[..., 0], tuple(carries)
+        values = self.value(y)
+        return outputs, values[..., 0] if self.values is None else values, tuple(carries)
+
+    def rescaled(self, ratio: Float32[Array, "*values"], shift: Float32[Array, "*values"]) -> Policy:
+        """The same with values of ratio * value + shift."""
+        value = rescaled(self.value, jnp.atleast_1d(ratio), jnp.atleast_1d(shift))
+        return eqx.tree_at(lambda policy: policy.value, self, value)
 
 
 class Torso(eqx.Module):
@@ -94,18 +106,36 @@ class Torso(eqx.Module):
         return x
 
 
-def build(spec: Spec, key: Key[Array, ""], network: str = "feedforward", units: int = 64) -> Policy:
-    """A fresh policy for a task."""
-    actor, critic, core, outputs, value = jax.random.split(key, 5)
+def build(
+    spec: Spec,
+    key: Key[Array, ""],
+    network: str = "feedforward",
+    units: int = UNITS,
+    core: str = "lstm",
+    values: int | None = None,
+) -> Policy:
+    """A fresh policy for a task.
+
+    network:  feedforward, or recurrent: both torsos' features go through a core.
+    core:     lstm or mingru.
+    values:   how many; None: one, without an axis of its own.
+    """
+    actor, critic, memory, outputs, value = jax.random.split(key, 5)
+    cores, features = (), units
+    if network == "recurrent" and core == "mingru":
+        cores, features = (mingru(memory, 2 * units),), 2 * units
+    elif network == "recurrent":
+        cores = (lstm(memory, 2 * units, units),)
     size = spec.action_size if is_continuous(spec) else spec.num_actions
     return Policy(
         actor=_torso(spec, actor, units),
         critic=_torso(spec, critic, units),
-        cores=(lstm(core, 2 * units, units),) if network == "recurrent" else (),
+        cores=cores,
         # Nearly the same for all actions at first: who has seen nothing prefers nothing.
-        outputs=orthogonal_linear(outputs, units, size, gain=0.01),
-        value=orthogonal_linear(value, units, 1, gain=1.0),
+        outputs=orthogonal_linear(outputs, features, size, gain=0.01),
+        value=orthogonal_linear(value, features, values or 1, gain=1.0),
         log_std=jnp.full(spec.action_size if is_continuous(spec) else 0, FIRST_LOG_STD),
+        values=values,
     )
 
 
