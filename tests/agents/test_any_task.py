@@ -1,4 +1,4 @@
-"""Both learners on tasks of one step whose answer is known, for integers and vectors, for rewards of any size."""
+"""Both learners on tasks of one step whose answer is known: integers and vectors, rewards of any size."""
 
 from __future__ import annotations
 

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gobi.agents.networks.lstm import lstm
-from gobi.agents.networks.grid import Bits
 from gobi.agents.learner import Rollout, Weights
+from gobi.agents.networks.grid import Bits
+from gobi.agents.networks.lstm import lstm
 from gobi.agents.ppo import PPO, Policy, mingru
-from gobi.agents.ppo.return_scale import first_scale
 from gobi.agents.ppo.ppo import ADAM, Batch, Noted, PPOState
+from gobi.agents.ppo.return_scale import first_scale
 from gobi.networks.layers import orthogonal_linear
 from gobi.types import Spec
 

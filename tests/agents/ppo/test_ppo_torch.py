@@ -11,8 +11,8 @@ import pytest
 import torch_update
 from ppo_cases import learner, noted, optimiser, weights
 
-from gobi.agents.networks.grid import Bits
 from gobi.agents.learner import Rollout
+from gobi.agents.networks.grid import Bits
 from gobi.agents.ppo import Hyper, MinGRU, MinGRUState, Policy
 from gobi.networks.layers import Linear
 
