@@ -21,9 +21,7 @@ STEPS, ENVS = 8, 16
 TARGET = jnp.array([0.5, -0.5])
 
 SCALED_IMPALA = IMPALA("feedforward", "bootstrap", units=8, passes=2, scale_values=True, standardise=True)
-SCALED_PPO = PPO(
-    "feedforward", "lstm", "bootstrap", "float32", 2, 2, "one", False, False, units=8, scale_rewards=True
-)
+SCALED_PPO = PPO("feedforward", "lstm", "bootstrap", 2, 2, "one", False, False, units=8, scale_rewards=True)
 LEARNERS = {"impala": SCALED_IMPALA, "ppo": SCALED_PPO}
 
 

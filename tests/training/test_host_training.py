@@ -26,6 +26,11 @@ pytest.importorskip("gymnasium")
 
 TINY = ["--frames", "96", "--set", "num_envs=3", "--set", "unroll=8", "--set", "units=8"]
 SMALL: dict[str, Any] = {"frames": 96, "num_envs": 3, "unroll": 8, "units": 8}
+LEARNERS: dict[str, dict[str, Any]] = {
+    "impala": {"learner": "impala"},
+    "ppo": {"learner": "ppo", "epochs": 2, "minibatches": 3},
+}
+learners = pytest.mark.parametrize("changes", LEARNERS.values(), ids=list(LEARNERS))
 
 MINE = """
 class Mine:
@@ -55,6 +60,10 @@ class Mine:
         (["train", "gym/CartPole-v1", "--set", "units=0"], "units must be at least 1"),
         (["train", "gym/CartPole-v1", "--reward", "nowhere.py:Mine"], "nowhere.py:Mine is missing"),
         (["recipe", "gym/CartPole-v1", "--set", "unrol=8"], "did you mean unroll"),
+        (["train", "gym/CartPole-v1", "--set", "num_envs=3"], "cannot be split into minibatches=4"),
+        (["train", "gym/CartPole-v1", "--set", "epochs=0"], "epochs must be at least 1"),
+        (["train", "gym/CartPole-v1", "--set", "passes=2"], "passes is not a setting of the learner ppo"),
+        (["train", "gym/CartPole-v1", "--learner", "pp"], "did you mean ppo"),
     ],
 )
 def test_wrong_input_gets_one_line_that_helps(gobi_command, words, told):
@@ -75,10 +84,12 @@ def test_without_gymnasium_the_extra_is_named(gobi_command, monkeypatch):
     )
 
 
-def test_a_run_is_trained_stopped_resumed_evaluated_drawn_and_compared(gobi_command, monkeypatch):
+@learners
+def test_a_run_is_trained_stopped_resumed_evaluated_drawn_and_compared(gobi_command, monkeypatch, changes):
     """With a reward of one's own."""
     Path("mine.py").write_text(MINE)
     words = ["train", "gym/CartPole-v1", "--reward", "mine.py:Mine", "--seeds", "2", "--out", "mine", *TINY]
+    words += [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
     real = loop._Run._row
 
     def interrupted(self, begun):
@@ -123,16 +134,18 @@ def trained_in(folder: Path, recipe: HostRecipe, seed: int = 0) -> run.Folder:
     return place
 
 
-def test_vectors_of_actions_are_learned_from_with_memory(tmp_path):
-    recipe = recipes.recipe("gym/Pendulum-v1", reward="none", network="recurrent", **SMALL)
+@learners
+def test_vectors_of_actions_are_learned_from_with_memory(tmp_path, changes):
+    recipe = recipes.recipe("gym/Pendulum-v1", reward="none", network="recurrent", **SMALL, **changes)
     rows = metrics.read(trained_in(tmp_path, recipe).metrics)
     assert np.isfinite(rows["policy_loss"]).all()
     # A Gaussian of standard deviation exp(-0.5).
     np.testing.assert_allclose(rows["entropy"], -0.5 + 0.5 * np.log(2 * np.pi * np.e), atol=0.05)
 
 
-def test_runs_and_the_episodes_played_after_them_depend_on_their_seeds_alone(tmp_path):
-    recipe = recipes.recipe("gym/CartPole-v1", reward="none", **SMALL)
+@learners
+def test_runs_and_the_episodes_played_after_them_depend_on_their_seeds_alone(tmp_path, changes):
+    recipe = recipes.recipe("gym/CartPole-v1", reward="none", **SMALL, **changes)
     one, other = (trained_in(tmp_path / name, recipe) for name in ("one", "other"))
     assert metrics.compare(one.metrics, other.metrics) == []
     assert metrics.compare(one.metrics, trained_in(tmp_path / "third", recipe, seed=1).metrics)
@@ -159,7 +172,8 @@ class Heard(Listener):
 
 
 def test_a_folder_in_which_another_process_trains_is_refused(tmp_path):
-    folder, plan = run.Folder(tmp_path / "run"), run.Plan(recipes.recipe("gym/CartPole-v1", **SMALL), (0,))
+    recipe = recipes.recipe("gym/CartPole-v1", **SMALL, **LEARNERS["ppo"])
+    folder, plan = run.Folder(tmp_path / "run"), run.Plan(recipe, (0,))
     run.begin(folder, plan)
     with alone(folder), pytest.raises(GobiError, match="run is being trained in by another process"):
         run.go(folder, plan)

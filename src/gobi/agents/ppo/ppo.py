@@ -102,12 +102,12 @@ class PPO:
     network:       the policy's: paper, coded or compact, for grids; feedforward or recurrent, for any task.
     core:          what remembers: an lstm or a mingru.
     timeouts:      a truncated episode ends with value 0 (terminal) or goes on (bootstrap).
-    precision:     of the matrix products; weights and optimiser stay float32.
     epochs:        passes over each rollout.
     minibatches:   gradient steps in each pass, on whole environments.
     values:        two: one for the task and one for the bonus; or one for their sum.
     bonus_ends:    whether the bonus's value ends with an episode (true) or goes on into the next one.
     scale_bonus:   divide the bonus by the running standard deviation of its discounted sum.
+    precision:     of the matrix products; weights and optimiser stay float32.
     units:         width of feedforward and recurrent networks.
     scale_rewards: divide the task's rewards by the running standard deviation of their discounted sum, if
                    that is above 1.
@@ -116,12 +116,12 @@ class PPO:
     network: str
     core: str
     timeouts: str
-    precision: str
     epochs: int
     minibatches: int
     values: str
     bonus_ends: bool
     scale_bonus: bool
+    precision: str = "float32"
     units: int = separate.UNITS
     scale_rewards: bool = False
 
