@@ -3,13 +3,14 @@
 from importlib.metadata import version
 from typing import Any
 
+from gobi import zoo
 from gobi.envs.minigrid import make
 from gobi.envs.minigrid.generator import Generator
 from gobi.errors import GobiError
 from gobi.types import Spec, Timestep, Transition
 
 __version__ = version("gobi")
-__all__ = ["GobiError", "Spec", "Timestep", "Transition", "__version__", "make", "vector"]
+__all__ = ["GobiError", "Spec", "Timestep", "Transition", "__version__", "make", "vector", "zoo"]
 
 
 def vector(task: str | Generator, num_envs: int = 1, **options: Any) -> Any:

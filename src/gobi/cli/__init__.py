@@ -23,6 +23,7 @@ from gobi.cli import (
     tasks,
     train,
     watch,
+    zoo,
 )
 from gobi.cli.arguments import UsageError, bind
 from gobi.cli.compiled import keep_compiled
@@ -44,6 +45,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "tasks": tasks.tasks,
     "rewards": rewards.rewards,
     "learners": learners.learners,
+    "zoo": zoo.zoo,
     "play": play.play,
     "parity": parity.parity,
     "doctor": doctor.doctor,

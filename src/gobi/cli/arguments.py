@@ -11,13 +11,26 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
+import tyro.constructors
 
 from gobi.errors import GobiError
+from gobi.zoo import catalogue
 
 TaskName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
 """A task's id or short name, given without a flag."""
-RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
-"""The folder of a run, given without a flag."""
+RunPlace = Annotated[
+    Path,
+    tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="DIR",
+        instance_from_str=lambda words: catalogue.resolve(Path(words[0])),
+        is_instance=lambda value: isinstance(value, Path),
+        str_from_instance=lambda path: [str(path)],
+    ),
+]
+"""Where a run lies: its folder, or zoo/NAME."""
+RunFolder = Annotated[RunPlace, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+"""The folder of a run, or zoo/NAME, given without a flag."""
 Switch = tyro.conf.FlagCreatePairsOff[bool]
 """A flag that is off unless it is given."""
 

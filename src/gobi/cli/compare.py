@@ -16,7 +16,7 @@ from gobi.analysis.drawing import png
 from gobi.analysis.grouping import Peeks
 from gobi.analysis.pair_table import verdict
 from gobi.analysis.pairs import Pair
-from gobi.cli.arguments import UsageError, check_seed
+from gobi.cli.arguments import RunPlace, UsageError, check_seed
 from gobi.cli.output import new_folder
 from gobi.cli.terminal import say, show
 from gobi.envs.minigrid.registry import bare
@@ -40,7 +40,7 @@ MOST_PAIRS = 10
 
 
 def compare(
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")],
+    runs: Annotated[tuple[RunPlace, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")],
     /,
     *,
     out: Path | None = None,
@@ -52,7 +52,7 @@ def compare(
     """Compares runs: curves, intervals, chances and cards, on one HTML page with pictures and CSV files.
 
     Args:
-        runs: folders of runs, folders with such folders inside, or metrics.csv files.
+        runs: folders of runs, folders with such folders inside, metrics.csv files, or zoo/NAME.
         out: the folder to write into; by default runs/comparison.
         threshold: the metric's value that counts as solved; by default 90 % of the task's best known return.
         metric: what is compared: a column of metrics.csv of which more is better.

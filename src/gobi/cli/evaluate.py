@@ -12,7 +12,7 @@ import numpy as np
 from gobi.analysis.evaluation import Evaluation, Score, score, wilson
 from gobi.analysis.evaluation import evaluate as measure
 from gobi.cli.arguments import RunFolder, Switch, at_least
-from gobi.cli.output import progress_bar
+from gobi.cli.output import beside, progress_bar
 from gobi.cli.terminal import say, show
 from gobi.envs import dmc, host
 from gobi.errors import GobiError
@@ -48,14 +48,15 @@ def evaluate(
     """Lets trained agents play whole episodes on levels, or from starts, that training did not see.
 
     Args:
-        folder: the run's folder.
+        folder: the run's folder, or zoo/NAME.
         episodes: how many each agent plays, each on a level of its own; by default 1000, or 10 of control,
             or 100 of Gymnasium's.
         greedy: take the most likely action instead of drawing one; control always takes the mean action.
         seed: which of the run's agents; by default all.
         num_envs: episodes side by side; changes how long it takes, not what comes out.
         checkpoint: the name of an earlier checkpoint; by default the last one.
-        out: the file to write; by default evaluation-POLICY-FRAMES.json in the run's folder.
+        out: the file to write; by default evaluation-POLICY-FRAMES.json in the run's folder;
+            of an agent of the zoo NAME-evaluation-POLICY-FRAMES.json here.
         overwrite: replace the file if it is there.
     """
     at_least("--num-envs", num_envs, 1)
@@ -65,7 +66,7 @@ def evaluate(
     at_least("--episodes", episodes, 1)
     agents = _load(folder, recipe, seed, checkpoint)
     how = "greedy" if greedy else "sampled"
-    out = out or folder / f"evaluation-{how}-{agents.frames:012d}.json"
+    out = out or beside(folder, f"evaluation-{how}-{agents.frames:012d}.json")
     if out.suffix.lower() != ".json":
         raise GobiError(f"cannot write '{out}': the name must end in .json")
     if out.exists() and not overwrite:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from gobi.analysis import heatmap as drawing
 from gobi.cli.arguments import RunFolder, Switch, at_least
-from gobi.cli.output import progress_bar
+from gobi.cli.output import beside, progress_bar
 from gobi.cli.terminal import say, show
 from gobi.errors import GobiError
 from gobi.training import run
@@ -31,8 +31,9 @@ def heatmap(
     """Draws where the agent goes as it learns: cells visited, seen, and never seen.
 
     Args:
-        folder: the run's folder.
-        out: the file to write: .png, .pdf or .svg; by default heatmap.png in the run's folder.
+        folder: the run's folder, or zoo/NAME.
+        out: the file to write: .png, .pdf or .svg; by default heatmap.png in the run's folder,
+            of an agent of the zoo NAME-heatmap.png here.
         levels: numbers of levels that training did not see; a row of the picture for each.
         episodes: how many are played on each level.
         snapshots: how many stages of training to show, evenly spaced, or all that were kept.
@@ -56,7 +57,7 @@ def heatmap(
             f"a heatmap shows the cells of a grid, and {recipe.task} has none: try gobi watch {folder}"
         )
     stages = drawing.stages(folder, None if snapshots == "all" else snapshots, [round(one) for one in at])
-    out = out or folder / "heatmap.png"
+    out = out or beside(folder, "heatmap.png")
     drawing.check_output(out)
     table = out.with_suffix(".csv")
     for path in (out, table):

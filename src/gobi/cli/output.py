@@ -8,6 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from gobi.cli.terminal import console
 from gobi.errors import GobiError
+from gobi.zoo import catalogue
 
 
 def new_folder(asked: Path | None, default: str) -> Path:
@@ -21,6 +22,11 @@ def new_folder(asked: Path | None, default: str) -> Path:
         number += 1
         folder = Path("runs") / f"{default}-{number}"
     return folder
+
+
+def beside(folder: Path, name: str) -> Path:
+    """A file in the folder of a run; of an agent of the zoo, which lies in the package, here instead."""
+    return Path(f"{folder.name}-{name}") if catalogue.is_entry(folder) else folder / name
 
 
 def _is_free(folder: Path) -> bool:

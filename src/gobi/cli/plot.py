@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from gobi.analysis import curves
-from gobi.cli.arguments import Switch, UsageError
+from gobi.cli.arguments import RunPlace, Switch, UsageError
 from gobi.cli.terminal import say
 from gobi.envs import host
 from gobi.errors import GobiError
@@ -19,7 +19,7 @@ HOST_PANELS = ("return", "length")
 
 
 def plot(
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")],
+    runs: Annotated[tuple[RunPlace, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN [RUN ...]")],
     /,
     *,
     out: Path = Path("curves.png"),
@@ -32,7 +32,7 @@ def plot(
     """Draws the learning curves of runs: the mean over their seeds, each seed thin, and a band.
 
     Args:
-        runs: folders of runs, folders with such folders inside, or metrics.csv files.
+        runs: folders of runs, folders with such folders inside, metrics.csv files, or zoo/NAME.
         out: the file to write: .png, .pdf or .svg.
         panels: the metrics to show, one panel each: any column of metrics.csv; by default return and success,
             or on control tasks return and training_return, and on Gymnasium's return and length.

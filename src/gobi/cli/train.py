@@ -136,6 +136,10 @@ def resume(
     at_least("--checkpoint-seconds", checkpoint_seconds, 0)
     place = run.Folder(folder)
     plan = run.planned(place)
+    if place.policy.exists():
+        raise GobiError(
+            f"{folder} holds a policy alone, and not what it takes to go on: gobi train {plan.recipe.task}"
+        )
     if plan.deterministic:
         make_deterministic()
     if checkpoint is None and run.finished(place, plan):

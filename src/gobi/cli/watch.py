@@ -8,7 +8,7 @@ import numpy as np
 
 from gobi.analysis import control_film, film, pictures
 from gobi.cli.arguments import RunFolder, Switch, at_least
-from gobi.cli.output import progress_bar
+from gobi.cli.output import beside, progress_bar
 from gobi.cli.terminal import say
 from gobi.envs.dmc import rendering
 from gobi.errors import GobiError, require
@@ -33,8 +33,9 @@ def watch(
     """Films an episode of a trained agent, with the bonus and what was imagined at each step.
 
     Args:
-        folder: the run's folder.
-        out: the file to write: .gif, .mp4, or .png for twelve pictures; by default episode.gif in the folder.
+        folder: the run's folder, or zoo/NAME.
+        out: the file to write: .gif, .mp4, or .png for twelve pictures; by default episode.gif in the folder,
+            of an agent of the zoo NAME-episode.gif here.
         seed: which of the run's agents; by default the first.
         level: the number of a level, or of an episode of control, that training did not see.
         greedy: take the most likely action, or the mean one, instead of drawing one.
@@ -46,7 +47,7 @@ def watch(
     at_least("--level", level, 0)
     at_least("--max-frames", max_frames, 1)
     on_control = isinstance(run.planned(run.Folder(folder)).recipe, ControlRecipe)
-    out = out or folder / "episode.gif"
+    out = out or beside(folder, "episode.gif")
     pictures.check_output(out, fps)
     if out.exists() and not overwrite:
         raise GobiError(f"{out} is there already: give another --out, or --overwrite")

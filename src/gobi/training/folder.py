@@ -55,6 +55,11 @@ class Folder:
         return self.path / "snapshots"
 
     @property
+    def policy(self) -> Path:
+        """One seed's policy alone, instead of checkpoints, in a run that was stripped for the zoo."""
+        return self.path / "policy.safetensors"
+
+    @property
     def board(self) -> Path:
         """TensorBoard's files."""
         return self.path / "tensorboard"

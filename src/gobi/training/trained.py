@@ -92,7 +92,7 @@ class Trained:
 
 
 def load(folder: Path, seed: int | Sequence[int] | None = None, checkpoint: str | None = None) -> Trained:
-    """The agents of a run.
+    """The agents of a run; of one that was stripped for the zoo, the one that was kept.
 
     folder:      the run's folder.
     seed:        only this one of the run's seeds, or only these; by default all.
@@ -100,6 +100,12 @@ def load(folder: Path, seed: int | Sequence[int] | None = None, checkpoint: str 
     """
     _refuse_control(run.planned(run.Folder(folder)).recipe, folder)
     wanted = () if seed is None else (seed,) if isinstance(seed, int) else seed
+    alone = run.Folder(folder).policy
+    if alone.exists() and checkpoint is None:
+        agents = load_snapshot(folder, alone)
+        for one in wanted:
+            known_seed(one, agents.seeds)
+        return agents
     kept = Kept.found(folder, wanted, checkpoint)
     recipe = cast(Recipe, kept.recipe)
     env = gobi.make(recipe.task)
@@ -132,7 +138,7 @@ def snapshots(folder: Path) -> list[Path]:
 
 
 def load_snapshot(folder: Path, snapshot: Path) -> Trained:
-    """The agent in a snapshot of a run."""
+    """The agent in a snapshot of a run, or in any other file with one seed's policy alone."""
     plan = run.planned(run.Folder(folder))
     facts = checkpoints.facts(snapshot)
     env = gobi.make(plan.recipe.task)
