@@ -31,9 +31,9 @@ def make_arm(
     if arm.task.startswith("dmc/"):
         recipe = control.recipe(arm.task, options.get("recipe", arm.recipe), **{**arm.changes, **changes})
     elif compact:
-        recipe = recipes.compact(recipes.recipe(arm.task, arm.recipe), **{**arm.changes, **changes})
+        recipe = recipes.compact(recipes.recipe(arm.task, arm.recipe), **{**arm.settings, **changes})
     else:
-        recipe = recipes.recipe(arm.task, options.get("recipe", arm.recipe), **{**arm.changes, **changes})
+        recipe = recipes.recipe(arm.task, options.get("recipe", arm.recipe), **{**arm.settings, **changes})
     settings = dataclasses.asdict(recipe)
     own = {key: settings.pop(key) for key in ("task", "recipe", "frames", "reward")}
     return make_run(folder, settings=settings, **{**own, **options})

@@ -34,7 +34,7 @@ RHO = {
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("task", PAPER_TASKS)
 def test_the_twelve_have_the_papers_coefficient_and_decay(task, name):
-    found = recipe(task, name)
+    found = recipe(task, name, learner="impala")
     assert (found.task, found.recipe, found.coefficient) == (task, name, 0.01)
     rho = RHO[task.removeprefix("MiniGrid-").removesuffix("-v0")]
     # Ours may decay more slowly.
@@ -70,7 +70,7 @@ def test_a_noisy_task_takes_the_schedule_of_the_one_without_noise():
 @pytest.mark.parametrize("task", PAPER_TASKS)
 def test_the_decay_is_exact_to_the_end_in_single_precision(task, name):
     """(1 - rho) ** frames in float32 is off by a third on the long schedules."""
-    found = recipe(task, name)
+    found = recipe(task, name, learner="impala")
     frames = found.updates * found.frames_per_update
     exact = np.exp(frames * np.log1p(-np.float64(found.decay)))
     single = jnp.exp(jnp.float32(frames) * jnp.log1p(-jnp.float32(found.decay)))
@@ -78,17 +78,17 @@ def test_the_decay_is_exact_to_the_end_in_single_precision(task, name):
 
 
 def test_the_naive_decay_would_not_be():
-    found = recipe("MiniGrid-ObstructedMaze-Full-v0")
+    found = recipe("MiniGrid-ObstructedMaze-Full-v0", learner="impala")
     naive = (1 - np.float32(found.decay)) ** np.float32(found.frames)
     assert abs(naive / np.exp(found.frames * np.log1p(-found.decay)) - 1) > 0.1
 
 
-def test_movable_things_are_erased_in_mazes_only():
+def test_movable_things_are_erased_in_mazes_only_and_with_ppo_everywhere():
     for task in TASKS:
-        assert (
-            recipe(task).erase_movable == recipe(task, "as_coded").erase_movable == ("ObstructedMaze" in task)
-        )
+        paper = recipe(task, learner="impala"), recipe(task, "as_coded")
+        assert {one.erase_movable for one in paper} == {"ObstructedMaze" in task}
         assert not recipe(task, "as_written").erase_movable
+        assert recipe(task).erase_movable
 
 
 def test_short_names_find_their_task_and_unknown_names_the_nearest():
@@ -118,7 +118,7 @@ def test_the_page_on_differences_says_what_the_recipes_do():
     rows = re.findall(r"^\| `(\w+)` \|.*\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", page, re.MULTILINE)
     assert len(rows) >= 10
     told = {field: values for field, *values in rows}
-    maze = {name: recipe("MiniGrid-ObstructedMaze-2Dlh-v0", name) for name in NAMES}
+    maze = {name: recipe("MiniGrid-ObstructedMaze-2Dlh-v0", name, learner="impala") for name in NAMES}
     for field, values in told.items():
         for name, value in zip(("as_written", "as_coded", "gobi"), values, strict=True):
             assert value.split()[0].strip("`") == str(getattr(maze[name], field)).lower(), (field, name)
@@ -127,15 +127,16 @@ def test_the_page_on_differences_says_what_the_recipes_do():
 
 
 def test_another_reward_brings_its_coefficient_and_does_not_decay_unless_told():
-    noveld = recipe("KeyCorridorS4R3", reward="noveld")
+    noveld = recipe("KeyCorridorS4R3", reward="noveld", learner="impala")
     assert (noveld.coefficient, noveld.decay) == (0.05, 0.0)
-    told = recipe("KeyCorridorS4R3", reward="noveld", coefficient=0.2, decay=1e-7)
+    told = recipe("KeyCorridorS4R3", reward="noveld", coefficient=0.2, decay=1e-7, learner="impala")
     assert (told.coefficient, told.decay) == (0.2, 1e-7)
-    assert recipe("KeyCorridorS4R3", reward="r1").decay == recipe("KeyCorridorS4R3").decay
+    r1, ours = (recipe("KeyCorridorS4R3", reward=name, learner="impala") for name in ("r1", "gobi"))
+    assert r1.decay == ours.decay
 
 
 def test_without_an_accelerator_the_rewards_networks_are_small_too():
-    whole = recipe("KeyCorridorS3R3")
+    whole = recipe("KeyCorridorS3R3", learner="impala")
     small = compact(whole, reward="ride")
     assert (small.coefficient, small.decay, small.reward_options) == (0.1, 0.0, "network=small")
     assert compact(whole, reward="ride", reward_options="").reward_options == ""

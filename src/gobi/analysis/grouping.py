@@ -135,8 +135,9 @@ def _worth_saying(run: Run, settings: tuple[tuple[str, str], ...]) -> tuple[tupl
     if len(settings) < 2:
         return settings
     try:
-        # Control tasks have another recipe from the state than from pixels.
-        seen = {name: value for name, value in (run.settings or {}).items() if name == "observations"}
+        # Control tasks have another recipe from the state than from pixels, and each learner has its own.
+        others = "observations", "learner"
+        seen = {name: value for name, value in (run.settings or {}).items() if name in others}
         usual = named.recipe(run.card["task"], run.card["recipe"], reward=run.card["reward"], **seen)
     except GobiError:
         return settings

@@ -189,7 +189,7 @@ def _planned(study: Study, seeds: tuple[int, ...], words: Sequence[str], frames:
     found = []
     for arm in study.arms:
         given = read_settings(arm.task, words, frames=frames)
-        recipe = choose(arm.task, arm.recipe, {**arm.changes, **given})
+        recipe = choose(arm.task, arm.recipe, {**arm.settings, **given})
         found.append((run.Folder(out / arm.folder), run.Plan(recipe, seeds)))
     return found
 

@@ -52,7 +52,7 @@ def asked(arm: Arm, recipe: str) -> Asked:
     """The arm's recipe, and how it is on a machine without an accelerator."""
     on_control = is_control(arm.task)
     words: Setting = (f"recipe {recipe}",) if recipe != arm.recipe else ()
-    whole = (control if on_control else recipes).recipe(arm.task, recipe, **arm.changes)
+    whole = (control if on_control else recipes).recipe(arm.task, recipe, **arm.settings)
     found: Asked = [(words, dataclasses.asdict(whole))]
     if on_control:
         seen = control.recipe(
@@ -60,7 +60,7 @@ def asked(arm: Arm, recipe: str) -> Asked:
         )
         found.append(((*words, STATE), dataclasses.asdict(seen)))
     elif recipe == "gobi":
-        small = recipes.compact(recipes.recipe(arm.task, recipe), **arm.changes)
+        small = recipes.compact(recipes.recipe(arm.task, recipe), **arm.settings)
         found.append(((*words, COMPACT), dataclasses.asdict(small)))
     return found
 

@@ -43,6 +43,12 @@ class Arm:
     cell: Cell | None = None
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """The changes, and the learner of the paper's figures, IMPALA, where no other is asked for."""
+        paper = {} if control.is_control(self.task) else {"learner": "impala"}
+        return {**paper, **self.changes}
+
+    @property
     def reward(self) -> str:
         """The reward that it is trained with."""
         return self.changes.get("reward", "gobi")

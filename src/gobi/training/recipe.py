@@ -102,6 +102,7 @@ class Recipe(AnyRecipe):
         bonus_discount:      gamma of the bonus.
         bonus_ends:          the bonus's value ends with the episode, or goes on into the next.
         scale_bonus:         the bonus is divided by the running deviation of its discounted sum.
+        scale_advantages:    each value's advantages are divided by their deviation before they are added.
 
     The run
         bank:                levels kept ready.
@@ -160,6 +161,7 @@ class Recipe(AnyRecipe):
     bonus_discount: float = later(0.99)
     bonus_ends: bool = later(False)
     scale_bonus: bool = later(False)
+    scale_advantages: bool = later(False)
     max_grad_norm: float = 40.0
     discount: float = 0.99
     entropy_cost: float = 0.0005

@@ -52,7 +52,8 @@ OTHER = Schedule(2e-6, 2 * M)
 def recipe(task: str, name: str = "gobi", **changes: Any) -> Recipe:
     """A whole recipe by the task's name and the recipe's, some fields changed.
 
-    Another reward brings its own coefficient along, and no decay if its authors had none.
+    Ours learns with PPO unless another learner is asked for, the paper's with IMPALA. With IMPALA another
+    reward brings its own coefficient along, and no decay if its authors had none.
 
     >>> recipe("KeyCorridorS3R3", "as_written").credit
     'departure'
@@ -60,8 +61,10 @@ def recipe(task: str, name: str = "gobi", **changes: Any) -> Recipe:
     if name not in NAMES:
         raise unknown("recipe", name, NAMES)
     whole = NAMES[name](registry.find(task))
-    if changes.get("learner") == "ppo":
-        return with_ppo(whole, **changes)
+    if changes.get("learner", "ppo" if name == "gobi" else "impala") == "ppo":
+        # With ours, on all tasks alike: an agent that is paid for where things lie moves them about for ever.
+        erased = {"erase_movable": True} if name == "gobi" else {}
+        return with_ppo(whole, **{**erased, **changes})
     return whole.changed(**{**_paying(whole, changes.get("reward")), **changes})
 
 
@@ -141,6 +144,9 @@ def compact(recipe: Recipe, **changes: Any) -> Recipe:
     Small networks stand a higher learning rate, and shorter unrolls make more of every frame. Options of the
     reward that make it small stay beside others that are given; "" takes them away.
     """
+    learner = changes.get("learner", recipe.learner)
+    if learner != recipe.learner:
+        recipe = _named(recipe, learner)
     reward = changes.get("reward", recipe.reward)
     options = settings.beside(rewards.find(reward).small, changes.pop("reward_options", None))
     return recipe.changed(
@@ -154,10 +160,15 @@ def compact(recipe: Recipe, **changes: Any) -> Recipe:
             "count_room": 2**18,
             "pretrain_rate": 2e-3,
             "pretrain_epochs": 5,
-            **(_PPO_COMPACT if changes.get("learner", recipe.learner) == "ppo" else {}),
+            **(_PPO_COMPACT if learner == "ppo" else {}),
             **changes,
         }
     )
+
+
+def _named(whole: Recipe, learner: str) -> Recipe:
+    """The recipe of the same name with another learner."""
+    return recipe(whole.task, whole.recipe, learner=learner)
 
 
 def with_ppo(recipe: Recipe, **changes: Any) -> Recipe:
@@ -176,14 +187,15 @@ PPO_SETTINGS: dict[str, Any] = {
     "unroll": 128,
     "epochs": 4,
     "minibatches": 4,
-    "learning_rate": 1e-3,
+    "learning_rate": 2e-3,
     "max_grad_norm": 0.5,
     "entropy_cost": 0.03,
     "values": "two",
     "scale_bonus": True,
+    "scale_advantages": True,
     "coefficient": 1.0,
     "decay": 0.0,
-    "extrinsic": 5.0,
+    "extrinsic": 2.0,
     "clip": 0.0,
 }
 

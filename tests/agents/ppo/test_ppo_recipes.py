@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from gobi.agents import registry
 from gobi.agents.ppo import PPO
 from gobi.errors import GobiError
 from gobi.training.recipe import read_settings
-from gobi.training.recipes import compact, recipe
+from gobi.training.recipes import SCHEDULES, compact, recipe
 
 TASK = "MiniGrid-KeyCorridorS3R3-v0"
 
@@ -24,9 +26,9 @@ TASK = "MiniGrid-KeyCorridorS3R3-v0"
         ({"learner": "ppo", "bonus_discount": 1.01}, "bonus_discount"),
         ({"learner": "ppo", "clip_ratio": -0.1}, "clip_ratio"),
         ({"learner": "poo"}, "learner .*poo"),
-        ({"epochs": 2}, "epochs .* impala"),
+        ({"learner": "impala", "epochs": 2}, "epochs .* impala"),
         ({"learner": "impala", "core": "mingru"}, "core .* impala"),
-        ({"scale_bonus": True}, "scale_bonus .* impala"),
+        ({"learner": "impala", "scale_bonus": True}, "scale_bonus .* impala"),
     ],
 )
 def test_what_a_learner_cannot_do_is_refused_in_one_line(changes, says):
@@ -60,8 +62,23 @@ def test_a_recipe_becomes_a_learner_and_its_numbers():
 
 def test_with_ppo_the_bonus_has_the_same_weight_whatever_the_reward():
     recipes = [compact(recipe(TASK), learner="ppo", reward=reward) for reward in ("gobi", "count", "rnd")]
-    assert {(one.coefficient, one.decay, one.extrinsic) for one in recipes} == {(1.0, 0.0, 5.0)}
+    assert {(one.coefficient, one.decay, one.extrinsic) for one in recipes} == {(1.0, 0.0, 2.0)}
 
 
-def test_a_recipe_without_a_learner_is_impalas():
-    assert recipe(TASK).learner == compact(recipe(TASK)).learner == "impala"
+def test_ours_learns_with_ppo_and_the_papers_with_impala():
+    assert recipe(TASK).learner == compact(recipe(TASK)).learner == "ppo"
+    assert {recipe(TASK, name).learner for name in ("as_written", "as_coded")} == {"impala"}
+
+
+def test_another_learner_brings_all_of_its_own_numbers_whenever_it_is_asked_for():
+    at_once = recipe(TASK, learner="impala", reward="rnd")
+    assert compact(recipe(TASK), learner="impala", reward="rnd") == compact(at_once)
+    assert (at_once.coefficient, at_once.num_envs, at_once.unroll) == (0.1, 32, 100)
+    assert compact(recipe(TASK, learner="impala"), learner="ppo") == compact(recipe(TASK))
+
+
+def test_one_set_of_numbers_serves_all_twelve_tasks():
+    own = {"task", "frames"}
+    settings = [dataclasses.asdict(recipe(task)) for task in SCHEDULES]
+    alike = [{name: value for name, value in one.items() if name not in own} for one in settings]
+    assert all(one == alike[0] for one in alike)

@@ -24,6 +24,8 @@ Policy = networks.Policy | separate.Policy
 Actions = Int32[Array, "*rows"] | Float32[Array, "*rows size"]
 
 LEAST_SPREAD = 1e-8
+LEAST_ADVANTAGE = 0.05
+"""Advantages of a value that spread by less are not scaled up any further: what was never earned is noise."""
 ADAM = optax.scale_by_adam(eps=1e-5)
 
 
@@ -107,6 +109,8 @@ class PPO:
     values:        two: one for the task and one for the bonus; or one for their sum.
     bonus_ends:    whether the bonus's value ends with an episode (true) or goes on into the next one.
     scale_bonus:   divide the bonus by the running standard deviation of its discounted sum.
+    scale_advantages:  divide each value's advantages by their standard deviation in the rollout, if that is
+                   above 0.05, before they are added: a rare reward counts as much as a frequent bonus.
     precision:     of the matrix products; weights and optimiser stay float32.
     units:         width of feedforward and recurrent networks.
     scale_rewards: divide the task's rewards by the running standard deviation of their discounted sum, if
@@ -121,6 +125,7 @@ class PPO:
     values: str
     bonus_ends: bool
     scale_bonus: bool
+    scale_advantages: bool = False
     precision: str = "float32"
     units: int = separate.UNITS
     scale_rewards: bool = False
@@ -255,7 +260,8 @@ class PPO:
             rewards = rewards + discount * beyond[..., number] * ends
             discounts = jnp.where(ends, 0.0, discount)
             mine = gae(rewards, values[..., number], discounts, hyper.gae_lambda)
-            parts.append(weight * mine)
+            spread = jnp.maximum(jnp.std(mine), LEAST_ADVANTAGE) if self.scale_advantages else 1.0
+            parts.append(weight * mine / spread)
             targets.append(mine + values[:-1, ..., number])
         batch = Batch(
             observations=rollout.observations[:-1],

@@ -60,6 +60,7 @@ class HostRecipe(AnyRecipe):
         bonus_discount:      gamma of the bonus.
         bonus_ends:          whether the bonus's value ends with an episode.
         scale_bonus:         divide the bonus by the running deviation of its discounted sum.
+        scale_advantages:    divide each value's advantages by their deviation before they are added.
         scale_rewards:       the same with the task's rewards, where that deviation is above 1.
     """
 
@@ -87,6 +88,7 @@ class HostRecipe(AnyRecipe):
     bonus_discount: float = later(0.99)
     bonus_ends: bool = later(False)
     scale_bonus: bool = later(False)
+    scale_advantages: bool = later(False)
     scale_rewards: bool = later(False)
     learning_rate: float = 1e-3
     learning_rate_decay: Literal["linear", "none"] = "linear"
