@@ -1,0 +1,134 @@
+"""The paper's twelve tasks on a laptop: a run for each seed, one core each, and a table of what was reached.
+
+    python benchmarks/twelve.py --out runs/twelve
+    python benchmarks/twelve.py --out runs/twelve --tasks KeyCorridorS3R3 --seeds 5 --settings reward=none
+
+Each run is a `gobi train` with the recipe as it is, in a process of its own that keeps to one core; as many
+side by side as there are cores given. What is finished is left as it is and what was stopped is gone on with,
+so that the same command continues. Reached is: the mean over ten rows of the 100-episode return is above 90 %
+of the best known one; first touch: a row is, and 100 episodes have ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from queue import Empty, Queue
+
+import numpy as np
+
+from gobi.envs.minigrid import ceilings, registry
+from gobi.training import run
+from gobi.training.metrics import read
+from gobi.training.recipes import PPO_FRAMES
+
+SHARE, ROWS, EPISODES = 0.9, 10, 100
+COLUMNS: tuple[str, ...] = (
+    "task", "seed", "settings", "frames", "reached", "first_touch", "minutes", "return", "success",
+    "best_known",
+)  # fmt: skip
+
+
+def main() -> None:
+    """Trains what is missing, and writes the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tasks", nargs="+", default=list(PPO_FRAMES))
+    parser.add_argument("--seeds", type=int, default=3, help="how many, from --first on")
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--settings", nargs="*", default=[], help="FIELD=VALUE, as for gobi train --set")
+    parser.add_argument("--cores", type=int, nargs="+", default=sorted(os.sched_getaffinity(0)))
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--table", action="store_true", help="only write the table of what there is")
+    options = parser.parse_args()
+    jobs: Queue[list[str]] = Queue()
+    for seed in range(options.first, options.first + options.seeds):
+        for task in options.tasks:
+            jobs.put(_command(options.out, task, seed, options.settings))
+    if not options.table:
+        workers = [threading.Thread(target=_work, args=(jobs, core)) for core in options.cores]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    write_table(options.out)
+
+
+def _command(out: Path, task: str, seed: int, settings: list[str]) -> list[str]:
+    """What trains one seed, or goes on with it; empty where it is finished."""
+    name = "-".join([registry.short(registry.find(task)), *settings, f"s{seed}"])
+    folder = run.Folder(out / name)
+    if folder.recipe.exists():
+        return [] if run.finished(folder, run.planned(folder)) else ["resume", str(folder.path)]
+    words = [word for setting in settings for word in ("--set", setting)]
+    return ["train", task, "--seed", str(seed), *words, "--out", str(folder.path)]
+
+
+def _work(jobs: Queue[list[str]], core: int) -> None:
+    """One command after the other, on one core."""
+    while True:
+        try:
+            command = jobs.get_nowait()
+        except Empty:
+            return
+        if not command:
+            continue
+        print(f"core {core}: gobi {' '.join(command)}", flush=True)
+        begin = [
+            sys.executable,
+            "-c",
+            f"import os; os.sched_setaffinity(0, [{core}]); from gobi.cli import main; main()",
+        ]
+        done = subprocess.run([*begin, *command], capture_output=True, text=True, check=False)
+        if done.returncode:
+            print(
+                f"core {core}: gobi {command[-1]} failed:\n{done.stdout[-500:]}{done.stderr[-1500:]}",
+                flush=True,
+            )
+
+
+def write_table(out: Path) -> None:
+    """A row for each run with metrics, on the screen and in table.csv."""
+    rows = [row for path in sorted(out.iterdir()) if (row := _row(run.Folder(path)))]
+    for row in rows:
+        print("  ".join(f"{name} {row[name]}" for name in COLUMNS))
+    with (out / "table.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows(rows)
+    print(f"written: {out / 'table.csv'}")
+
+
+def _row(folder: run.Folder) -> dict[str, str]:
+    """What one run reached, in million frames, and the minutes of training until then."""
+    if not folder.metrics.exists():
+        return {}
+    recipe, curve = run.planned(folder).recipe, read(folder.metrics)
+    best = ceilings.known()[recipe.task].best_return
+    returns, frames = np.nan_to_num(curve["return"]), curve["frames"]
+    smooth = np.convolve(returns, np.ones(ROWS) / ROWS, mode="valid")
+    sustained = np.flatnonzero(smooth >= SHARE * best)
+    touched = np.flatnonzero((returns >= SHARE * best) & (curve["episodes"] >= EPISODES))
+    at = ROWS - 1 + sustained[0] if len(sustained) else -1
+    return {
+        "task": recipe.task,
+        "seed": str(run.planned(folder).seeds[0]),
+        "settings": "+".join(word for word in folder.path.name.split("-") if "=" in word),
+        "frames": f"{frames[-1] / 1e6:.2f}",
+        "reached": f"{frames[at] / 1e6:.3f}" if len(sustained) else "",
+        "first_touch": f"{frames[touched[0]] / 1e6:.3f}" if len(touched) else "",
+        "minutes": f"{curve['seconds'][at] / 60:.2f}" if len(sustained) else "",
+        "return": f"{smooth[-1]:.3f}" if len(smooth) else "",
+        "success": f"{curve['success'][-1]:.2f}",
+        "best_known": f"{best:.3f}",
+    }
+
+
+if __name__ == "__main__":
+    main()
