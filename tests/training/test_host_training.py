@@ -60,7 +60,7 @@ class Mine:
         (["train", "gym/CartPole-v1", "--set", "units=0"], "units must be at least 1"),
         (["train", "gym/CartPole-v1", "--reward", "nowhere.py:Mine"], "nowhere.py:Mine is missing"),
         (["recipe", "gym/CartPole-v1", "--set", "unrol=8"], "did you mean unroll"),
-        (["train", "gym/CartPole-v1", "--set", "num_envs=3"], "cannot be split into minibatches=4"),
+        (["train", "gym/CartPole-v1", "--set", "minibatches=3"], "cannot be split into minibatches=3"),
         (["train", "gym/CartPole-v1", "--set", "epochs=0"], "epochs must be at least 1"),
         (["train", "gym/CartPole-v1", "--set", "passes=2"], "passes is not a setting of the learner ppo"),
         (["train", "gym/CartPole-v1", "--learner", "pp"], "did you mean ppo"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -181,7 +182,7 @@ def compact(recipe: Recipe, **changes: Any) -> Recipe:
             "count_room": 2**18,
             "pretrain_rate": 2e-3,
             "pretrain_epochs": 5,
-            **(_PPO_COMPACT if learner == "ppo" else {}),
+            **(ppo_settings(_PPO_COMPACT, changes) if learner == "ppo" else {}),
             **changes,
         }
     )
@@ -199,7 +200,13 @@ def with_ppo(recipe: Recipe, **changes: Any) -> Recipe:
     does not depend on the reward or the task.
     """
     frames = {"frames": PPO_FRAMES.get(_alike(recipe.task), OTHER_PPO_FRAMES)}
-    return recipe.changed(**{**PPO_SETTINGS, **frames, **changes})
+    return recipe.changed(**{**ppo_settings(PPO_SETTINGS, changes), **frames, **changes})
+
+
+def ppo_settings(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """PPO's settings, with as many minibatches as the environments that were asked for can be split into."""
+    envs = changes.get("num_envs", settings["num_envs"])
+    return {**settings, "minibatches": math.gcd(settings["minibatches"], envs)}
 
 
 PPO_SETTINGS: dict[str, Any] = {
@@ -211,7 +218,7 @@ PPO_SETTINGS: dict[str, Any] = {
     "minibatches": 4,
     "learning_rate": 2e-3,
     "max_grad_norm": 0.5,
-    "entropy_cost": 0.015,
+    "entropy_cost": 0.02,
     "values": "two",
     "scale_bonus": True,
     "scale_advantages": True,

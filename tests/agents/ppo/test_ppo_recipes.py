@@ -77,6 +77,12 @@ def test_another_learner_brings_all_of_its_own_numbers_whenever_it_is_asked_for(
     assert compact(recipe(TASK, learner="impala"), learner="ppo") == compact(recipe(TASK))
 
 
+@pytest.mark.parametrize(("envs", "minibatches"), [(16, 4), (6, 2), (3, 1), (8, 4)])
+def test_other_numbers_of_environments_are_split_as_they_can_be(envs, minibatches):
+    assert recipe(TASK, num_envs=envs).minibatches == minibatches
+    assert compact(recipe(TASK), num_envs=envs).minibatches == minibatches
+
+
 def test_one_set_of_numbers_serves_all_twelve_tasks():
     own = {"task", "frames"}
     settings = [dataclasses.asdict(recipe(task)) for task in SCHEDULES]

@@ -8,6 +8,7 @@ from gobi.envs import host
 from gobi.errors import GobiError, unknown
 from gobi.rewards import registry
 from gobi.training.host.recipe import HostRecipe
+from gobi.training.recipes import ppo_settings
 
 NAMES = ("gobi",)
 FRAMES = 500_000
@@ -26,7 +27,7 @@ def recipe(task: str, name: str = "gobi", **changes: Any) -> HostRecipe:
     if not host.is_host(task) or task == host.PREFIX:
         raise GobiError(f"a task of Gymnasium's is written {host.PREFIX}ID, got '{task}'")
     reward = changes.get("reward", "gobi")
-    fitting = PPO_SETTINGS
+    fitting = ppo_settings(PPO_SETTINGS, changes)
     if changes.get("learner", LEARNER) != "ppo":
         fitting = {"learner": "impala", "coefficient": registry.coefficient(reward, task)}
     return HostRecipe(task=task, recipe=name, **{"frames": FRAMES, **fitting, **changes})
@@ -47,8 +48,9 @@ PPO_SETTINGS: dict[str, Any] = {
     "entropy_cost": 0.01,
     "values": "two",
     "scale_bonus": True,
+    "scale_advantages": True,
     "scale_rewards": True,
     "coefficient": 1.0,
-    "extrinsic": 5.0,
+    "extrinsic": 2.0,
 }
 """One set of numbers for every task and reward: bonus and rewards are scaled by their own returns."""
