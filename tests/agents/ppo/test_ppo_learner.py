@@ -14,7 +14,7 @@ from ppo_cases import ENVS, STEPS, batch, learner, noted, optimiser, policy, rol
 
 from gobi.agents.learner import Learner
 from gobi.agents.ppo import PPO, Hyper
-from gobi.agents.ppo.ppo import PPOState
+from gobi.agents.ppo.ppo import LEAST_ADVANTAGE, PPOState
 from gobi.agents.ppo.return_scale import first_scale
 from gobi.agents.registry import find
 
@@ -89,6 +89,48 @@ def test_advantages_and_targets_are_those_of_each_reward_with_its_own_discount_a
     targets = np.stack([task, bonus], axis=-1) + values[:-1]
     np.testing.assert_allclose(ours.targets, targets, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(ours.log_taken, played.noted.log_taken)
+
+
+def test_scaled_advantages_are_each_in_units_of_their_own_spread_before_they_are_weighted():
+    mine = policy()
+    played = eqx.tree_at(lambda r: r.weights, rollout(mine), weights(2.0, 0.3))
+    ours = lesson(learner(scale_advantages=True), mine, played)
+    values, ends, nothing = values_of(mine, played), np.asarray(played.done), np.zeros((STEPS, ENVS))
+    task = advantage_by_hand(played.rewards, values[..., 0], ends, nothing, 0.9)
+    bonus = advantage_by_hand(played.bonus, values[..., 1], ends & False, nothing, 0.8)
+    expected = 2 * task / task.std() + 0.3 * bonus / bonus.std()
+    np.testing.assert_allclose(ours.advantages, expected, rtol=1e-4, atol=1e-5)
+    # Targets stay what they are worth.
+    plain = lesson(learner(), mine, played)
+    np.testing.assert_allclose(ours.targets, plain.targets, rtol=1e-6)
+
+
+def test_advantages_that_hardly_differ_are_not_scaled_up_without_end():
+    """No reward at all, and values near 0: what is left is noise."""
+    mine = jax.tree.map(lambda leaf: 1e-4 * leaf, policy())
+    played = eqx.tree_at(lambda r: (r.rewards, r.bonus), rollout(mine), replace_fn=jnp.zeros_like)
+    ours = lesson(learner(scale_advantages=True), mine, played)
+    plain = lesson(learner(), mine, played)
+    np.testing.assert_allclose(ours.advantages, plain.advantages / LEAST_ADVANTAGE, rtol=1e-4)
+    assert np.abs(ours.advantages).max() < 0.1
+
+
+def test_large_task_rewards_are_scaled_down_and_small_ones_left_as_they_are():
+    mine, played = policy(), rollout(policy())
+    state = PPOState((), first_scale(ENVS), first_scale(ENVS, least=1.0))
+
+    @jax.jit
+    def batch_of(size):
+        paid = eqx.tree_at(lambda r: r.rewards, played, size * played.rewards)
+        return learner(scale_rewards=True)._batch(mine, state, paid, HYPER)
+
+    (_, small, _), (kept, large, _), (_, larger, _) = map(batch_of, (0.01, 100.0, 10_000.0))
+    plain = lesson(learner(), mine, eqx.tree_at(lambda r: r.rewards, played, 0.01 * played.rewards))
+    np.testing.assert_allclose(small.targets, plain.targets, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(large.targets, larger.targets, rtol=1e-3, atol=1e-4)
+    known, scaled = first_scale(ENVS).scaled(100 * played.rewards, played.done, HYPER.discount)
+    np.testing.assert_allclose(kept.rewards.deviation, known.deviation, rtol=1e-5)
+    assert float(jnp.abs(scaled).max()) < 10
 
 
 def reached(who, change):
