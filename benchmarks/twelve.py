@@ -13,21 +13,27 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from queue import Empty, Queue
+from typing import Any
 
 import numpy as np
 
 from gobi.envs.minigrid import ceilings, registry
+from gobi.errors import require
 from gobi.training import run
 from gobi.training.metrics import read
 from gobi.training.recipes import PPO_FRAMES
 
 SHARE, ROWS, EPISODES = 0.9, 10, 100
+EVERY = 4
+"""Rows of metrics.csv from one row of the kept curves to the next."""
+KEPT = ("frames", "return", "success", "length", "entropy", "bonus", "world_exact", "seconds")
 COLUMNS: tuple[str, ...] = (
     "task", "seed", "settings", "frames", "reached", "first_touch", "minutes", "return", "success",
     "best_known",
@@ -58,6 +64,7 @@ def main() -> None:
         for worker in workers:
             worker.join()
     write_table(options.out)
+    write_curves(options.out)
 
 
 def _command(out: Path, task: str, seed: int, settings: list[str]) -> list[str]:
@@ -128,6 +135,52 @@ def _row(folder: run.Folder) -> dict[str, str]:
         "success": f"{curve['success'][-1]:.2f}",
         "best_known": f"{best:.3f}",
     }
+
+
+def write_curves(out: Path) -> None:
+    """Every few rows of all runs in one curves.csv, and a picture with a panel for each task."""
+    folders = [run.Folder(path) for path in sorted(out.iterdir()) if (path / "metrics.csv").exists()]
+    if not folders:
+        return
+    with (out / "curves.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("run", "command", *KEPT))
+        for folder in folders:
+            curve, card = read(folder.metrics), json.loads(folder.card.read_text())
+            command = card["command"].replace(str(out), "runs/twelve")
+            for place in range(EVERY - 1, len(curve["frames"]), EVERY):
+                numbers = (f"{curve[name][place]:.5g}" if name in curve else "" for name in KEPT)
+                writer.writerow((folder.path.name, command if place < EVERY else "", *numbers))
+    draw(folders).savefig(out / "curves.png", dpi=130)
+    print(f"written: {out / 'curves.csv'}, {out / 'curves.png'}")
+
+
+def draw(folders: list[run.Folder]) -> Any:
+    """A panel for each task: the return of each seed's last 100 episodes, and the threshold."""
+    tasks: dict[str, list[run.Folder]] = {}
+    for folder in folders:
+        tasks.setdefault(run.planned(folder).recipe.task, []).append(folder)
+    known = [task for task in PPO_FRAMES if task in tasks] + [
+        task for task in tasks if task not in PPO_FRAMES
+    ]
+    across = 4
+    down = -(-len(known) // across)
+    make = require("matplotlib.figure", extra="plot").Figure
+    figure = make(figsize=(3.0 * across, 2.2 * down), layout="constrained")
+    for place, task in enumerate(known):
+        axis = figure.add_subplot(down, across, place + 1)
+        for folder in tasks[task]:
+            curve = read(folder.metrics)
+            unpaid = run.planned(folder).recipe.reward == "none"
+            axis.plot(curve["frames"] / 1e6, curve["return"], lw=1, color="0.6" if unpaid else "C0")
+        axis.axhline(SHARE * ceilings.known()[task].best_return, color="C3", lw=0.8, ls="--")
+        axis.set_title(registry.short(task), fontsize=9)
+        axis.set_ylim(0, 1)
+        axis.tick_params(labelsize=7)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.supxlabel("million frames", fontsize=9)
+    figure.supylabel("return of the last 100 episodes", fontsize=9)
+    return figure
 
 
 if __name__ == "__main__":
