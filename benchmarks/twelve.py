@@ -15,6 +15,7 @@ import argparse
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -87,12 +88,14 @@ def _work(jobs: Queue[list[str]], core: int) -> None:
         if not command:
             continue
         print(f"core {core}: gobi {' '.join(command)}", flush=True)
-        begin = [
-            sys.executable,
-            "-c",
-            f"import os; os.sched_setaffinity(0, [{core}]); from gobi.cli import main; main()",
-        ]
-        done = subprocess.run([*begin, *command], capture_output=True, text=True, check=False)
+        gobi = shutil.which("gobi", path=str(Path(sys.executable).parent)) or "gobi"
+        done = subprocess.run(
+            [gobi, *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=lambda: os.sched_setaffinity(0, [core]),
+        )
         if done.returncode:
             print(
                 f"core {core}: gobi {command[-1]} failed:\n{done.stdout[-500:]}{done.stderr[-1500:]}",
