@@ -20,7 +20,9 @@ class Entry:
 
 
 LEARNERS: dict[str, Entry] = {
-    "impala": Entry(IMPALA, "V-trace actor-critic, one RMSProp step per rollout: the paper's learner"),
+    "impala": Entry(
+        IMPALA, "V-trace actor-critic, RMSProp, one value of the total reward: the paper's learner"
+    ),
     "ppo": Entry(PPO, "clipped ratios, epochs of minibatches, Adam; a value of its own for the bonus"),
 }
 

@@ -164,7 +164,7 @@ def recipe(
         task: the task.
         reward: the intrinsic reward; by default the recipe's.
         recipe: gobi (ours), as_coded (the paper's public code, on grids) or as_written (its text).
-        learner: on grids, impala or ppo; by default the recipe's.
+        learner: impala or ppo, but for control tasks; by default the recipe's.
         observations: on control tasks, what the agent sees; by default pixels.
         settings: changes one field; may be given several times.
     """

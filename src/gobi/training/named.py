@@ -19,7 +19,7 @@ def recipe(task: str, name: str = "gobi", **changes: Any) -> AnyTask:
     """The recipe of that name, some fields changed.
 
     >>> recipe("KeyCorridorS3R3").frames, recipe("dmc/hopper_hop").frames
-    (8000000, 500000)
+    (700000, 500000)
     """
     kinds = {Recipe: recipes, ControlRecipe: control_recipes, HostRecipe: host_recipes}
     return kinds[kind(task)].recipe(task, name, **changes)

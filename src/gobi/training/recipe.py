@@ -49,7 +49,8 @@ class Recipe(AnyRecipe):
         imagined_actions:    how many of the seven actions are imagined: 6 leaves out `done` (code), 7 all.
         sampled_actions:     imagine so many random actions instead of all; 0 is all.
         steps:               how many steps ahead (k); 0 imagines nothing, as a control.
-        erase_movable:       take keys, balls and boxes out of what is hashed (code, on ObstructedMaze).
+        erase_movable:       take keys, balls and boxes out of what is hashed (code, on ObstructedMaze;
+                             ours with PPO, on every task).
         skip_executed:       the code's rule on actions already executed from an equal observation.
         hash:                exact codes, or SimHash with `hash_bits` bits.
         hash_bits:           bits of a SimHash code.

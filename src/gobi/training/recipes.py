@@ -204,9 +204,14 @@ def with_ppo(recipe: Recipe, **changes: Any) -> Recipe:
 
 
 def ppo_settings(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """PPO's settings, with as many minibatches as the environments that were asked for can be split into."""
+    """PPO's settings, where other environments or another reward are asked for.
+
+    There are as many minibatches as the environments can be split into.
+    """
     envs = changes.get("num_envs", settings["num_envs"])
-    return {**settings, "minibatches": math.gcd(settings["minibatches"], envs)}
+    # Without a bonus its value is noise, which must not be scaled up into the policy.
+    unpaid = {"coefficient": 0.0} if changes.get("reward") == "none" else {}
+    return {**settings, **unpaid, "minibatches": math.gcd(settings["minibatches"], envs)}
 
 
 PPO_SETTINGS: dict[str, Any] = {

@@ -77,6 +77,11 @@ def test_another_learner_brings_all_of_its_own_numbers_whenever_it_is_asked_for(
     assert compact(recipe(TASK, learner="impala"), learner="ppo") == compact(recipe(TASK))
 
 
+def test_without_a_bonus_its_value_does_not_reach_the_policy():
+    assert compact(recipe(TASK), reward="none").coefficient == recipe(TASK, reward="none").coefficient == 0
+    assert recipe(TASK, reward="none", coefficient=1.0).coefficient == 1
+
+
 @pytest.mark.parametrize(("envs", "minibatches"), [(16, 4), (6, 2), (3, 1), (8, 4)])
 def test_other_numbers_of_environments_are_split_as_they_can_be(envs, minibatches):
     assert recipe(TASK, num_envs=envs).minibatches == minibatches

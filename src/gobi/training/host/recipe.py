@@ -61,7 +61,7 @@ class HostRecipe(AnyRecipe):
         bonus_ends:          whether the bonus's value ends with an episode.
         scale_bonus:         divide the bonus by the running deviation of its discounted sum.
         scale_advantages:    divide each value's advantages by their deviation before they are added.
-        scale_rewards:       the same with the task's rewards, where that deviation is above 1.
+        scale_rewards:       divide the task's rewards likewise, where that deviation is above 1.
     """
 
     reward: str = "gobi"

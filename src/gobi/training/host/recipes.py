@@ -17,9 +17,9 @@ FRAMES = 500_000
 def recipe(task: str, name: str = "gobi", **changes: Any) -> HostRecipe:
     """A whole recipe by the task's name and the recipe's, some fields changed.
 
-    Another reward brings its own coefficient along.
+    With IMPALA another reward brings its own coefficient along.
 
-    >>> recipe("gym/CartPole-v1", reward="rnd").coefficient
+    >>> recipe("gym/CartPole-v1", reward="rnd", learner="impala").coefficient
     0.1
     """
     if name not in NAMES:
