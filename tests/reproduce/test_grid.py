@@ -55,15 +55,15 @@ def test_every_method_gets_the_same_multiples_and_decays():
 def test_the_centre_of_the_grid_is_what_each_method_is_trained_with_otherwise():
     for arm in STUDIES["tuned"].arms:
         if arm.cell and arm.cell.row == "1":
-            own = recipes.recipe(N7, reward=arm.reward)
+            own = recipes.recipe(N7, reward=arm.reward, learner="impala")
             assert arm.changes["coefficient"] == own.coefficient
-    assert any(arm.changes["decay"] == recipes.recipe(N7).decay for arm in STUDIES["tuned"].arms)
+    assert any(arm.changes["decay"] == recipes.recipe(N7, learner="impala").decay for arm in STUDIES["tuned"].arms)
 
 
 @pytest.mark.parametrize("study", ["tuned", "ec-grid"])
 def test_all_cells_of_a_method_are_trained_by_one_program(study):
     arms = STUDIES[study].arms
-    programs = {(arm.reward, same_program(recipes.recipe(arm.task, **arm.changes))) for arm in arms}
+    programs = {(arm.reward, same_program(recipes.recipe(arm.task, **arm.settings))) for arm in arms}
     assert len(programs) == len({arm.reward for arm in arms})
 
 
@@ -71,7 +71,7 @@ def test_all_cells_of_a_method_are_trained_by_one_program(study):
 def test_a_method_is_one_pack(study, methods, tmp_path):
     seeds = tuple(range(STUDIES[study].seeds))
     runs = [
-        (Folder(tmp_path / arm.folder), Plan(recipes.recipe(arm.task, **arm.changes), seeds))
+        (Folder(tmp_path / arm.folder), Plan(recipes.recipe(arm.task, **arm.settings), seeds))
         for arm in STUDIES[study].arms
     ]
     assert len(pack.packs(runs)) == methods

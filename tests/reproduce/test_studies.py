@@ -27,8 +27,8 @@ def test_every_run_has_a_recipe_and_a_folder_of_its_own(name):
     arms = STUDIES[name].arms
     assert len({arm.folder for arm in arms}) == len(arms)
     for arm in arms:
-        whole = recipes.recipe(arm.task, arm.recipe, **arm.changes)
-        small = recipes.compact(recipes.recipe(arm.task, arm.recipe), **arm.changes)
+        whole = recipes.recipe(arm.task, arm.recipe, **arm.settings)
+        small = recipes.compact(recipes.recipe(arm.task, arm.recipe), **arm.settings)
         for field, value in arm.changes.items():
             assert getattr(whole, field) == value
             # Options that make a reward small stay before those of the study.
@@ -39,7 +39,7 @@ def test_every_run_has_a_recipe_and_a_folder_of_its_own(name):
 @pytest.mark.parametrize("name", STUDIES)
 def test_runs_on_one_task_differ(name):
     kind = control if name in CONTROL else recipes
-    digests = [kind.recipe(arm.task, arm.recipe, **arm.changes).digest for arm in STUDIES[name].arms]
+    digests = [kind.recipe(arm.task, arm.recipe, **arm.settings).digest for arm in STUDIES[name].arms]
     assert len(set(digests)) == len(digests)
 
 
@@ -51,7 +51,7 @@ def test_the_control_study_has_five_tasks_five_rewards_and_five_seeds():
     assert [arm.folder for arm in study.arms] == [f"{task}/{reward}" for task in tasks for reward in rewards]
     assert study.seeds == 5
     for arm in study.arms:
-        recipe = control.recipe(arm.task, **arm.changes)
+        recipe = control.recipe(arm.task, **arm.settings)
         assert (recipe.frames, recipe.observations, recipe.reward) == (500_000, "pixels", arm.name)
 
 
@@ -78,7 +78,7 @@ def test_maps_are_drawn_of_runs_that_there_are_while_they_last():
     for study in STUDIES.values():
         arms = {arm.folder: arm for arm in study.arms}
         for folder, frames in study.maps.items():
-            whole = recipes.recipe(arms[folder].task, **arms[folder].changes)
+            whole = recipes.recipe(arms[folder].task, **arms[folder].settings)
             each = whole.frames / whole.snapshots
             assert all(one <= whole.frames and one % each == 0 for one in frames)
 
@@ -93,7 +93,7 @@ def test_every_reward_watches_the_television():
 def test_on_a_laptop_every_reward_does_so_beside_itself_without_one():
     study = STUDIES["noisy-laptop"]
     noisy, plain = (
-        {arm.name: recipes.recipe(task, **arm.changes) for arm in study.arms if arm.task == task}
+        {arm.name: recipes.recipe(task, **arm.settings) for arm in study.arms if arm.task == task}
         for task in study.tasks
     )
     assert set(noisy) == set(REWARDS)
@@ -106,7 +106,7 @@ def test_on_a_laptop_every_reward_does_so_beside_itself_without_one():
 def test_the_fair_study_shows_looks_both_ways():
     study = STUDIES["fair"]
     assert study.peeks == "both"
-    looks = {arm.name: recipes.recipe(arm.task, **arm.changes).world_reads for arm in study.arms}
+    looks = {arm.name: recipes.recipe(arm.task, **arm.settings).world_reads for arm in study.arms}
     assert looks == {"panorama": "panorama", "view": "view", "noveld": "panorama"}
 
 

@@ -20,7 +20,8 @@ FRAMES = 640_000
 
 
 def planned(folder: Path, seeds: int = 2, **changes) -> Run:
-    return Folder(folder), Plan(recipes.recipe(TASK, frames=FRAMES, **changes), tuple(range(seeds)))
+    recipe = recipes.recipe(TASK, learner="impala", frames=FRAMES, **changes)
+    return Folder(folder), Plan(recipe, tuple(range(seeds)))
 
 
 def trained(folder: Path, speed: float, seeds: int = 2, rows: int = 20, **changes) -> Path:
