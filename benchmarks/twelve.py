@@ -1,12 +1,13 @@
 """The paper's twelve tasks on a laptop: a run for each seed, one core each, and a table of what was reached.
 
     python benchmarks/twelve.py --out runs/twelve
-    python benchmarks/twelve.py --out runs/twelve --tasks KeyCorridorS3R3 --seeds 5 --settings reward=none
+    python benchmarks/twelve.py --out runs/twelve --tasks KeyCorridorS3R3 --seeds 5 --arms base reward=none
 
-Each run is a `gobi train` with the recipe as it is, in a process of its own that keeps to one core; as many
-side by side as there are cores given. What is finished is left as it is and what was stopped is gone on with,
-so that the same command continues. Reached is: the mean over ten rows of the 100-episode return is above 90 %
-of the best known one; first touch: a row is, and 100 episodes have ended.
+Each run is a `gobi train`, in a process of its own that keeps to one core; as many side by side as there are
+cores given. An arm is `base`, the recipe as it is, or FIELD=VALUE, several joined by +. What is finished is
+left as it is and what was stopped is gone on with, so that the same command continues. Reached is: the mean
+over ten rows of the 100-episode return is above 90 % of the best known one; first touch: a row is, and 100
+episodes have ended. With --stop a run is stopped some rows after it has reached that.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ import csv
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
@@ -32,11 +36,13 @@ from gobi.training.metrics import read
 from gobi.training.recipes import PPO_FRAMES
 
 SHARE, ROWS, EPISODES = 0.9, 10, 100
+AFTER = 12
+"""Rows that a run goes on for with --stop: it should not be a moment's luck."""
 EVERY = 4
 """Rows of metrics.csv from one row of the kept curves to the next."""
 KEPT = ("frames", "return", "success", "length", "entropy", "bonus", "world_exact", "seconds")
 COLUMNS: tuple[str, ...] = (
-    "task", "seed", "settings", "frames", "reached", "first_touch", "minutes", "return", "success",
+    "task", "arm", "seed", "frames", "reached", "first_touch", "minutes", "return", "success",
     "best_known",
 )  # fmt: skip
 
@@ -49,7 +55,8 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", default=list(PPO_FRAMES))
     parser.add_argument("--seeds", type=int, default=3, help="how many, from --first on")
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--settings", nargs="*", default=[], help="FIELD=VALUE, as for gobi train --set")
+    parser.add_argument("--arms", nargs="+", default=["base"], help="base, or FIELD=VALUE joined by +")
+    parser.add_argument("--stop", action="store_true", help="stop runs soon after they have reached it")
     parser.add_argument("--cores", type=int, nargs="+", default=sorted(os.sched_getaffinity(0)))
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--table", action="store_true", help="only write the table of what there is")
@@ -57,53 +64,85 @@ def main() -> None:
     jobs: Queue[list[str]] = Queue()
     for seed in range(options.first, options.first + options.seeds):
         for task in options.tasks:
-            jobs.put(_command(options.out, task, seed, options.settings))
+            for arm in options.arms:
+                jobs.put(_command(options.out, task, seed, arm, options.stop))
     if not options.table:
-        workers = [threading.Thread(target=_work, args=(jobs, core)) for core in options.cores]
+        workers = [threading.Thread(target=_work, args=(jobs, core, options.stop)) for core in options.cores]
         for worker in workers:
             worker.start()
         for worker in workers:
             worker.join()
-    write_table(options.out)
+    rows = write_table(options.out)
+    write_summary(options.out, rows)
     write_curves(options.out)
 
 
-def _command(out: Path, task: str, seed: int, settings: list[str]) -> list[str]:
-    """What trains one seed, or goes on with it; empty where it is finished."""
+def _command(out: Path, task: str, seed: int, arm: str, stop: bool) -> list[str]:
+    """What trains one seed, or goes on with it; empty where there is nothing left to do."""
+    settings = [] if arm == "base" else arm.split("+")
     name = "-".join([registry.short(registry.find(task)), *settings, f"s{seed}"])
     folder = run.Folder(out / name)
     if folder.recipe.exists():
-        return [] if run.finished(folder, run.planned(folder)) else ["resume", str(folder.path)]
+        done = run.finished(folder, run.planned(folder)) or (stop and _reached_for(folder) >= AFTER)
+        return [] if done else ["resume", str(folder.path)]
     words = [word for setting in settings for word in ("--set", setting)]
     return ["train", task, "--seed", str(seed), *words, "--out", str(folder.path)]
 
 
-def _work(jobs: Queue[list[str]], core: int) -> None:
+def _work(jobs: Queue[list[str]], core: int, stop: bool) -> None:
     """One command after the other, on one core."""
     while True:
         try:
             command = jobs.get_nowait()
         except Empty:
             return
-        if not command:
-            continue
-        print(f"core {core}: gobi {' '.join(command)}", flush=True)
-        gobi = shutil.which("gobi", path=str(Path(sys.executable).parent)) or "gobi"
-        done = subprocess.run(
+        if command:
+            _train(command, core, stop)
+
+
+def _train(command: list[str], core: int, stop: bool) -> None:
+    """One run, until it ends or, with `stop`, has reached what it should for some rows."""
+    folder = run.Folder(Path(command[-1]))
+    print(f"core {core}: gobi {' '.join(command)}", flush=True)
+    gobi = shutil.which("gobi", path=str(Path(sys.executable).parent)) or "gobi"
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(
             [gobi, *command],
-            capture_output=True,
+            stdout=output,
+            stderr=subprocess.STDOUT,
             text=True,
-            check=False,
             preexec_fn=lambda: os.sched_setaffinity(0, [core]),
         )
-        if done.returncode:
-            print(
-                f"core {core}: gobi {command[-1]} failed:\n{done.stdout[-500:]}{done.stderr[-1500:]}",
-                flush=True,
-            )
+        stopped = False
+        while process.poll() is None:
+            time.sleep(1.0)
+            if stop and not stopped and _reached_for(folder) >= AFTER:
+                process.send_signal(signal.SIGTERM)
+                stopped = True
+        if process.returncode and not stopped:
+            output.seek(0)
+            print(f"core {core}: gobi {command[-1]} failed:\n{output.read()[-2000:]}", flush=True)
 
 
-def write_table(out: Path) -> None:
+def _reached_for(folder: run.Folder) -> int:
+    """Rows since the smoothed return reached the threshold; 0 if it has not."""
+    if not folder.metrics.exists():
+        return 0
+    curve = read(folder.metrics)
+    at = _sustained(curve, run.planned(folder).recipe.task)
+    return 0 if at is None else len(curve["frames"]) - at
+
+
+def _sustained(curve: dict[str, Any], task: str) -> int | None:
+    """The first row at which the mean over ten rows is above the threshold."""
+    if len(curve["frames"]) < ROWS:
+        return None
+    smooth = np.convolve(np.nan_to_num(curve["return"]), np.ones(ROWS) / ROWS, mode="valid")
+    above = np.flatnonzero(smooth >= SHARE * ceilings.known()[task].best_return)
+    return ROWS - 1 + int(above[0]) if len(above) else None
+
+
+def write_table(out: Path) -> list[dict[str, str]]:
     """A row for each run with metrics, on the screen and in table.csv."""
     rows = [row for path in sorted(out.iterdir()) if (row := _row(run.Folder(path)))]
     for row in rows:
@@ -113,6 +152,41 @@ def write_table(out: Path) -> None:
         writer.writeheader()
         writer.writerows(rows)
     print(f"written: {out / 'table.csv'}")
+    return rows
+
+
+def write_summary(out: Path, rows: list[dict[str, str]]) -> None:
+    """A row for each task and arm in summary.md: how many seeds reached it, and between which frames."""
+    groups: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in rows:
+        groups.setdefault((row["task"], row["arm"]), []).append(row)
+    known = list(PPO_FRAMES)
+    order = sorted(groups, key=lambda it: (known.index(it[0]) if it[0] in known else len(known), it))
+    lines = [
+        "| task | arm | reached | million frames | minutes, one core | first touch | trained to |",
+        "|---|---|--:|--:|--:|--:|--:|",
+    ]
+    for task, arm in order:
+        group = groups[task, arm]
+        reached = [row for row in group if row["reached"]]
+        lines.append(
+            f"| {registry.short(task)} | {arm} | {len(reached)} of {len(group)} "
+            f"| {_span(reached, 'reached')} | {_span(reached, 'minutes')} "
+            f"| {_span([row for row in group if row['first_touch']], 'first_touch')} "
+            f"| {_span(group, 'frames')} |"
+        )
+    (out / "summary.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+    print(f"written: {out / 'summary.md'}")
+
+
+def _span(rows: list[dict[str, str]], name: str) -> str:
+    """The smallest and the largest of a column."""
+    values = sorted(float(row[name]) for row in rows)
+    if not values:
+        return ""
+    least, most = f"{values[0]:.2f}", f"{values[-1]:.2f}"
+    return least if least == most else f"{least} to {most}"
 
 
 def _row(folder: run.Folder) -> dict[str, str]:
@@ -122,19 +196,19 @@ def _row(folder: run.Folder) -> dict[str, str]:
     recipe, curve = run.planned(folder).recipe, read(folder.metrics)
     best = ceilings.known()[recipe.task].best_return
     returns, frames = np.nan_to_num(curve["return"]), curve["frames"]
-    smooth = np.convolve(returns, np.ones(ROWS) / ROWS, mode="valid")
-    sustained = np.flatnonzero(smooth >= SHARE * best)
+    if not len(frames):
+        return {}
+    at = _sustained(curve, recipe.task)
     touched = np.flatnonzero((returns >= SHARE * best) & (curve["episodes"] >= EPISODES))
-    at = ROWS - 1 + sustained[0] if len(sustained) else -1
     return {
         "task": recipe.task,
         "seed": str(run.planned(folder).seeds[0]),
-        "settings": "+".join(word for word in folder.path.name.split("-") if "=" in word),
+        "arm": "+".join(word for word in folder.path.name.split("-") if "=" in word) or "base",
         "frames": f"{frames[-1] / 1e6:.2f}",
-        "reached": f"{frames[at] / 1e6:.3f}" if len(sustained) else "",
+        "reached": "" if at is None else f"{frames[at] / 1e6:.3f}",
         "first_touch": f"{frames[touched[0]] / 1e6:.3f}" if len(touched) else "",
-        "minutes": f"{curve['seconds'][at] / 60:.2f}" if len(sustained) else "",
-        "return": f"{smooth[-1]:.3f}" if len(smooth) else "",
+        "minutes": "" if at is None else f"{curve['seconds'][at] / 60:.2f}",
+        "return": f"{np.mean(returns[-ROWS:]):.3f}",
         "success": f"{curve['success'][-1]:.2f}",
         "best_known": f"{best:.3f}",
     }
