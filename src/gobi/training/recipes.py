@@ -179,7 +179,7 @@ def compact(recipe: Recipe, **changes: Any) -> Recipe:
             "model_size": "compact",
             "unroll": 20,
             "learning_rate": 1e-3,
-            "count_room": 2**18,
+            "count_room": 2**20,
             "pretrain_rate": 2e-3,
             "pretrain_epochs": 5,
             **(ppo_settings(_PPO_COMPACT, changes) if learner == "ppo" else {}),
@@ -211,7 +211,9 @@ def ppo_settings(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str,
     envs = changes.get("num_envs", settings["num_envs"])
     # Without a bonus its value is noise, which must not be scaled up into the policy.
     unpaid = {"coefficient": 0.0} if changes.get("reward") == "none" else {}
-    return {**settings, **unpaid, "minibatches": math.gcd(settings["minibatches"], envs)}
+    # The entropy's weight falls with the learning rate, or not at all.
+    steady = {"entropy_decay": "none"} if changes.get("learning_rate_decay") == "none" else {}
+    return {**settings, **unpaid, **steady, "minibatches": math.gcd(settings["minibatches"], envs)}
 
 
 PPO_SETTINGS: dict[str, Any] = {
@@ -223,13 +225,13 @@ PPO_SETTINGS: dict[str, Any] = {
     "minibatches": 4,
     "learning_rate": 2e-3,
     "max_grad_norm": 0.5,
-    "entropy_cost": 0.02,
+    "entropy_cost": 0.03,
+    "entropy_decay": "linear",
     "values": "two",
     "scale_bonus": True,
-    "scale_advantages": True,
     "coefficient": 1.0,
     "decay": 0.0,
-    "extrinsic": 2.0,
+    "extrinsic": 5.0,
     "clip": 0.0,
 }
 
