@@ -46,6 +46,17 @@ def erased(view: np.ndarray) -> Hashable:
     return view.tobytes()
 
 
+def erased_where_it_lies(view: np.ndarray) -> Hashable:
+    """The same, but for what the agent carries: that is in the middle of the last row."""
+    view = view.copy()
+    carried = view[3, 6].copy()
+    for column, row in np.ndindex(7, 7):
+        if view[column, row, 0] in (5, 6, 7):
+            view[column, row] = (1, 0, 0)
+    view[3, 6] = carried
+    return view.tobytes()
+
+
 def episodes(play: Transition, lane: int) -> Iterator[list[Step]]:
     """The episodes of a lane, the last one perhaps not at its end."""
     one = jax.tree.map(lambda part: np.asarray(part[:, lane]), play)

@@ -59,6 +59,7 @@ CASES = {
     "arrival, seven actions": arriving(ALL),
     "departure, seven actions": departing(ALL),
     "erased": arriving(oracle={"code": algorithms.erased}, erase=True),
+    "erased where it lies": arriving(oracle={"code": algorithms.erased_where_it_lies}, erase="lying"),
     "executed, erased": arriving(
         oracle={"stop_at_executed": True, "code": algorithms.erased}, skip_executed=True, erase=True
     ),
@@ -105,9 +106,10 @@ def test_the_recorded_play_has_what_the_tests_need(played):
         ("arrival, seven actions", "departure, seven actions"),
         ("arrival", "erased"),
         ("erased", "executed, erased"),
+        ("erased", "erased where it lies"),
         ("arrival", "simhash"),
     ],
-    ids=["credit", "erase", "skip_executed", "hash"],
+    ids=["credit", "erase", "skip_executed", "carried", "hash"],
 )
 def test_both_values_of_an_option_pay_what_a_python_set_grows_by_and_they_differ(one, other, pays):
     for dynamics in ("real", "wrong"):

@@ -88,7 +88,8 @@ def test_movable_things_are_erased_in_mazes_only_and_with_ppo_everywhere():
         paper = recipe(task, learner="impala"), recipe(task, "as_coded")
         assert {one.erase_movable for one in paper} == {"ObstructedMaze" in task}
         assert not recipe(task, "as_written").erase_movable
-        assert recipe(task).erase_movable
+        assert recipe(task).erased == "lying"
+        assert {one.erased for one in paper} == {"ObstructedMaze" in task}
 
 
 def test_short_names_find_their_task_and_unknown_names_the_nearest():

@@ -32,3 +32,12 @@ def test_keys_balls_and_boxes_are_erased_and_nothing_else():
     movable = np.isin(every[..., 0], [5, 6, 7])
     assert (erased[movable] == [1, 0, 0]).all()
     np.testing.assert_array_equal(erased[~movable], every[~movable])
+
+
+def test_what_is_carried_can_be_left_where_the_agent_shows_it():
+    view = np.full((2, 7, 7, 3), 5, np.uint8)
+    lying = np.asarray(erase_movable(jnp.asarray(view), carried=False))
+    kept = (lying == 5).all(-1)
+    assert kept[:, 3, 6].all()
+    assert kept.sum() == 2
+    assert not (np.asarray(erase_movable(jnp.asarray(view))) == 5).all(-1).any()

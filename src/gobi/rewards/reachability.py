@@ -15,7 +15,7 @@ from gobi.memory.codes import SimHash, exact
 from gobi.rewards.real_steps import over_all
 from gobi.rewards.reward import Metrics, Reward
 from gobi.types import Spec, Transition, Views
-from gobi.worlds.erasure import erase_movable
+from gobi.worlds.erasure import Erase, erased
 
 CHUNK = 64
 """First states of episodes that are imagined from together: few of a rollout's steps begin an episode."""
@@ -54,7 +54,8 @@ class Reachability(Reward):
                     the growth of an episode's first state earns nothing. `departure` pays it for what the
                     state it left had added, as Algorithm 1 does line by line: there the first growth is paid,
                     and an episode's last state never counts.
-    erase:          keys, balls and boxes are taken out of what is hashed (the public code on ObstructedMaze).
+    erase:          keys, balls and boxes are taken out of what is hashed (the public code on ObstructedMaze);
+                    with `lying` only where they lie, and not what is carried.
     skip_executed:  predictions for the actions from the first one on that was already executed from an equal
                     observation in this episode are left out (a rule of the public code, not in the paper).
     capacity:       codes per environment to have room for; None takes what an episode can bring, to a limit.
@@ -63,7 +64,7 @@ class Reachability(Reward):
     world: Any
     hash: SimHash | None = None
     credit: Literal["arrival", "departure"] = eqx.field(static=True, default="arrival")
-    erase: bool = eqx.field(static=True, default=False)
+    erase: Erase = eqx.field(static=True, default=False)
     skip_executed: bool = eqx.field(static=True, default=False)
     capacity: int | None = eqx.field(static=True, default=None)
 
@@ -287,7 +288,7 @@ class Reachability(Reward):
 
     def code(self, observation: Shaped[Array, "a b ..."]) -> UInt32[Array, "a b 2"]:
         """The codes of observations, movable objects taken out first if they are to be."""
-        seen = erase_movable(observation) if self.erase else observation
+        seen = erased(observation, self.erase)
         return exact(seen, ndim=seen.ndim - 2) if self.hash is None else self.hash(seen)
 
 

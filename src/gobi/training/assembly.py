@@ -42,7 +42,7 @@ def reward(recipe: Recipe, env: MiniGrid, network: Network | Comparator | None =
     options: dict[str, Any] = {
         "hash": coding,
         "credit": recipe.credit,
-        "erase": recipe.erase_movable,
+        "erase": recipe.erased,
         "skip_executed": recipe.skip_executed,
     }
     around = world(recipe, env, network)
@@ -96,7 +96,7 @@ def world(recipe: Recipe, env: MiniGrid, network: Network | None = None) -> Simu
         steps=recipe.steps,
         samples=recipe.model_samples,
         sees=recipe.world_reads,
-        erase_targets=recipe.erase_movable,
+        erase_targets=recipe.erased,
         learning_rate=recipe.finetune_rate if recipe.world_mode == "finetuned" else recipe.pretrain_rate,
     )
 

@@ -18,6 +18,7 @@ from gobi.training.any_recipe import AnyRecipe, differences, later
 from gobi.training.control.recipe import ControlRecipe
 from gobi.training.host.recipe import HostRecipe
 from gobi.training.learner_settings import refuse_what_the_learner_cannot
+from gobi.worlds.erasure import Erase
 
 __all__ = ["AnyRecipe", "Recipe", "differences", "from_json", "kind_of", "read_settings"]
 
@@ -51,6 +52,7 @@ class Recipe(AnyRecipe):
         steps:               how many steps ahead (k); 0 imagines nothing, as a control.
         erase_movable:       take keys, balls and boxes out of what is hashed (code, on ObstructedMaze;
                              ours with PPO, on every task).
+        erase_carried:       with erase_movable, also what the agent carries (code); ours with PPO keeps it.
         skip_executed:       the code's rule on actions already executed from an equal observation.
         hash:                exact codes, or SimHash with `hash_bits` bits.
         hash_bits:           bits of a SimHash code.
@@ -123,6 +125,7 @@ class Recipe(AnyRecipe):
     sampled_actions: int = 0
     steps: int = 1
     erase_movable: bool = False
+    erase_carried: bool = later(True)
     skip_executed: bool = False
     hash: Literal["exact", "simhash"] = "exact"
     hash_bits: int = 50
@@ -225,6 +228,13 @@ class Recipe(AnyRecipe):
     def imagines(self) -> bool:
         """Whether the reward needs a world."""
         return registry.find(self.reward).imagines and self.steps > 0
+
+    @property
+    def erased(self) -> Erase:
+        """What is taken out of views before they are hashed."""
+        if self.erase_movable and not self.erase_carried:
+            return "lying"
+        return self.erase_movable
 
     @property
     def frames_per_update(self) -> int:

@@ -80,8 +80,9 @@ def recipe(task: str, name: str = "gobi", **changes: Any) -> Recipe:
         raise unknown("recipe", name, NAMES)
     whole = NAMES[name](registry.find(task))
     if changes.get("learner", "ppo" if name == "gobi" else "impala") == "ppo":
-        # With ours, on all tasks alike: an agent that is paid for where things lie moves them about for ever.
-        erased = {"erase_movable": True} if name == "gobi" else {}
+        # With ours, on all tasks alike: an agent that is paid for where things lie moves them about for ever,
+        # and one that is not paid for having something in its hands is slow to pick it up.
+        erased = {"erase_movable": True, "erase_carried": False} if name == "gobi" else {}
         return with_ppo(whole, **{**erased, **changes})
     return whole.changed(**{**_paying(whole, changes.get("reward")), **changes})
 

@@ -102,11 +102,11 @@ def pretrain(recipe: Recipe, env: MiniGrid, stage: Stage) -> Pretrained:
             epochs=recipe.pretrain_epochs,
             learning_rate=recipe.pretrain_rate,
             schedule=recipe.pretrain_schedule,
-            erase_targets=recipe.erase_movable,
+            erase_targets=recipe.erased,
             progress=told,
         )
     held_out = _seen(recipe, collect(env, other, min(HELD_OUT, recipe.pretrain_frames)))
-    found = report(network, held_out, learn, kept, erase_targets=recipe.erase_movable)
+    found = report(network, held_out, learn, kept, erase_targets=recipe.erased)
     learned_from = (data.frames, len(kept)) if recipe.pretrain_epochs else (0, 0)
     return Pretrained(network, learned_from[0], found, learned_from[1])
 
@@ -123,4 +123,4 @@ def _write_report(folder: Path, network: Network, found: Report, recipe: Recipe,
     *_, other = jax.random.split(jax.random.key(SEED), 4)
     shown = _seen(recipe, collect(env, other, min(PICTURED, recipe.pretrain_frames)))
     with contextlib.suppress(MissingExtra):
-        picture(folder / PICTURE, network, shown, other, erase_targets=recipe.erase_movable)
+        picture(folder / PICTURE, network, shown, other, erase_targets=recipe.erased)

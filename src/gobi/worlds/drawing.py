@@ -12,6 +12,7 @@ from gobi.envs.minigrid import cells
 from gobi.envs.minigrid.rules import ACTION_NAMES
 from gobi.errors import GobiError, require
 from gobi.worlds.collecting import Transitions
+from gobi.worlds.erasure import Erase
 from gobi.worlds.network import FRONT, Network
 from gobi.worlds.pretraining import targets
 from gobi.worlds.reporting import predictions
@@ -31,7 +32,7 @@ def picture(
     data: Transitions,
     key: Key[Array, ""],
     count: int = 6,
-    erase_targets: bool = False,
+    erase_targets: Erase = False,
 ) -> None:
     """Writes a PNG with a few moves that change the view: what was seen, predicted, and what really came.
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float32, Integer, Key, PyTree, UInt8
 from gobi.envs.minigrid.rules import NUM_ACTIONS
 from gobi.errors import GobiError
 from gobi.types import Spec, Transition, Views
-from gobi.worlds.erasure import erase_movable
+from gobi.worlds.erasure import Erase, erased
 from gobi.worlds.network import FRONT, Network, accuracy
 from gobi.worlds.networks import from_settings
 from gobi.worlds.optimising import Batch, learned, mean_loss, rows_of
@@ -48,7 +48,7 @@ class GridModel(eqx.Module):
     steps:           k.
     samples:         futures per action of a stochastic network. The first of several is the most likely one.
     sees:            the `panorama`; or the agent's own `view` alone, the cells of the other three unseen.
-    erase_targets:   learn to predict views without keys, balls and boxes (ObstructedMaze).
+    erase_targets:   learn to predict views without keys, balls and boxes; `lying`: but with what is carried.
     gradient_steps:  Adam steps per rollout, each on `batch_size` of its transitions.
     """
 
@@ -59,7 +59,7 @@ class GridModel(eqx.Module):
     steps: int = eqx.field(static=True, default=1)
     samples: int = eqx.field(static=True, default=1)
     sees: str = eqx.field(static=True, default="panorama")
-    erase_targets: bool = eqx.field(static=True, default=False)
+    erase_targets: Erase = eqx.field(static=True, default=False)
     gradient_steps: int = eqx.field(static=True, default=4)
     batch_size: int = eqx.field(static=True, default=256)
     learning_rate: float = eqx.field(static=True, default=5e-4)
@@ -202,8 +202,7 @@ class GridModel(eqx.Module):
         )
         panorama, action, after, done = flat
         target = after if self.network.settings.predicts == "panorama" else after[:, FRONT:]
-        if self.erase_targets:
-            target = erase_movable(target)
+        target = erased(target, self.erase_targets)
         return Batch(panorama, action, target, (~done).astype(jnp.float32))
 
 

@@ -12,15 +12,15 @@ from jaxtyping import Array, Float32, Key, PyTree, UInt8
 
 from gobi.errors import GobiError
 from gobi.worlds.collecting import Transitions
-from gobi.worlds.erasure import erase_movable
+from gobi.worlds.erasure import Erase, erased
 from gobi.worlds.network import FRONT, Network
 from gobi.worlds.optimising import Batch, learned, rows_of
 
 
-def targets(network: Network, data: Transitions, erase: bool = False) -> UInt8[Array, "n views 7 7 3"]:
+def targets(network: Network, data: Transitions, erase: Erase = False) -> UInt8[Array, "n views 7 7 3"]:
     """What the network should predict for each row: the next view or the next panorama."""
     after = jnp.asarray(data.after if network.views == 4 else data.after[:, FRONT:])
-    return erase_movable(after) if erase else after
+    return erased(after, erase)
 
 
 def train(
@@ -31,7 +31,7 @@ def train(
     learning_rate: float = 2e-3,
     schedule: str = "cosine",
     batch_size: int = 256,
-    erase_targets: bool = False,
+    erase_targets: Erase = False,
     progress: Callable[[int, int, float], None] | None = None,
 ) -> Network:
     """The network after `epochs` rounds through the data with Adam.

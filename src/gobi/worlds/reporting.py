@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Float32, Integer, Key, UInt8
 
 from gobi.envs.minigrid.rules import ACTION_NAMES
 from gobi.worlds.collecting import Transitions, pairs
+from gobi.worlds.erasure import Erase
 from gobi.worlds.generative import Generative
 from gobi.worlds.network import FRONT, Network, accuracy
 from gobi.worlds.pretraining import targets
@@ -87,7 +88,7 @@ def report(
     data: Transitions,
     key: Key[Array, ""],
     training_data: Transitions | None = None,
-    erase_targets: bool = False,
+    erase_targets: Erase = False,
 ) -> Report:
     """Predicts every row of held-out data and compares with what really happened."""
     predicted, losses, bounds = predictions(network, data, key, erase_targets)
@@ -132,7 +133,7 @@ def _row(
 
 
 def predictions(
-    network: Network, data: Transitions, key: Key[Array, ""], erase: bool
+    network: Network, data: Transitions, key: Key[Array, ""], erase: Erase
 ) -> tuple[UInt8[np.ndarray, "n views 7 7 3"], Float32[np.ndarray, " n"], Float32[np.ndarray, " n"]]:
     """The prediction, loss and bound of every row, in batches of one size."""
     wanted = targets(network, data, erase)

@@ -62,7 +62,7 @@ def test_a_recipe_becomes_a_learner_and_its_numbers():
 
 def test_with_ppo_the_bonus_has_the_same_weight_whatever_the_reward():
     recipes = [compact(recipe(TASK), learner="ppo", reward=reward) for reward in ("gobi", "count", "rnd")]
-    assert {(one.coefficient, one.decay, one.extrinsic) for one in recipes} == {(1.0, 0.0, 2.0)}
+    assert {(one.coefficient, one.decay, one.extrinsic) for one in recipes} == {(1.0, 0.0, 5.0)}
 
 
 def test_ours_learns_with_ppo_and_the_papers_with_impala():
@@ -80,6 +80,12 @@ def test_another_learner_brings_all_of_its_own_numbers_whenever_it_is_asked_for(
 def test_without_a_bonus_its_value_does_not_reach_the_policy():
     assert compact(recipe(TASK), reward="none").coefficient == recipe(TASK, reward="none").coefficient == 0
     assert recipe(TASK, reward="none", coefficient=1.0).coefficient == 1
+
+
+def test_where_the_learning_rate_stays_so_does_the_weight_of_the_entropy():
+    assert recipe(TASK).entropy_decay == "linear"
+    assert recipe(TASK, learning_rate_decay="none").entropy_decay == "none"
+    assert compact(recipe(TASK), learning_rate_decay="none").entropy_decay == "none"
 
 
 @pytest.mark.parametrize(("envs", "minibatches"), [(16, 4), (6, 2), (3, 1), (8, 4)])
