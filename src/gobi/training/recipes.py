@@ -80,11 +80,14 @@ def recipe(task: str, name: str = "gobi", **changes: Any) -> Recipe:
         raise unknown("recipe", name, NAMES)
     whole = NAMES[name](registry.find(task))
     if changes.get("learner", "ppo" if name == "gobi" else "impala") == "ppo":
-        # With ours, on all tasks alike: an agent that is paid for where things lie moves them about for ever,
-        # and one that is not paid for having something in its hands is slow to pick it up.
-        erased = {"erase_movable": True, "erase_carried": False} if name == "gobi" else {}
-        return with_ppo(whole, **{**erased, **changes})
+        return with_ppo(whole, **{**(_PAID_WITH_PPO if name == "gobi" else {}), **changes})
     return whole.changed(**{**_paying(whole, changes.get("reward")), **changes})
+
+
+_PAID_WITH_PPO: dict[str, Any] = {"erase_movable": True, "erase_carried": False, "counts": "shared"}
+"""What ours pays with PPO, on all tasks alike. Paid for where things lie, an agent moves them about for ever;
+not paid for having one in its hands, it is slow to pick it up; with counts of its own, each environment is
+paid once more for what the others have often seen."""
 
 
 def _paying(recipe: Recipe, reward: str | None) -> dict[str, Any]:
