@@ -16,6 +16,7 @@ from gobi.networks import symbols
 from gobi.worlds import build, train
 from gobi.worlds.copies import SOURCES, copied, most_likely, sources
 from gobi.worlds.copying import GATE_SCALE, painter
+from gobi.worlds.erasure import erased
 from gobi.worlds.network import FRONT, accuracy
 from gobi.worlds.pretraining import targets
 
@@ -154,6 +155,18 @@ def test_the_narrow_model_of_a_view_reads_the_view_ahead_and_copies_from_the_oth
     assert (network.encode(rest).cells != network.encode(blank).cells).any()
     whole = built("copying", size="narrow", predicts="panorama")
     assert (whole.encode(rest).features != whole.encode(blank).features).any()
+
+
+@pytest.mark.parametrize("erase", [True, "lying"])
+def test_what_is_erased_in_targets_cannot_be_copied_and_is_still_read(erase):
+    """A turn brings up a view as it is hashed: nothing has to be drawn over what lies there."""
+    panorama = jax.random.randint(key, (8, 4, 7, 7, 3), 0, np.array(symbols.CLASSES)).astype(jnp.uint8)
+    network, plain = (build("copying", "narrow", erase=erase, key=key) for erase in (erase, False))
+    gone = plain.encode(erased(panorama, erase))
+    np.testing.assert_array_equal(network.encode(panorama).cells, gone.cells)
+    np.testing.assert_array_equal(network.encode(panorama).features, plain.encode(panorama).features)
+    assert (network.encode(panorama).features != gone.features).any()
+    assert (network.encode(panorama).cells != plain.encode(panorama).cells).any()
 
 
 @pytest.mark.parametrize("kind", KINDS)

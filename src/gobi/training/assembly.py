@@ -108,6 +108,8 @@ def model_settings(recipe: Recipe) -> Settings:
         size=recipe.model_size,
         predicts="panorama" if recipe.steps > 1 else "view",
         noise="coded" if recipe.model_noise else "none",
+        # Else as kept models have it: they have to draw an empty cell over every thing that they would copy.
+        erase=recipe.erased == "lying" and recipe.erased,
     )
 
 

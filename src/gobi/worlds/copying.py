@@ -13,6 +13,7 @@ from gobi.envs.minigrid.rules import NUM_ACTIONS
 from gobi.networks import layers, symbols
 from gobi.networks.layers import ConvStack, Linear
 from gobi.worlds.copies import SOURCES, copied, most_likely, sources
+from gobi.worlds.erasure import erased
 from gobi.worlds.network import ActionLinear, Network, Settings, Size, action_linear
 
 GATE_SCALE = 8.0
@@ -45,7 +46,7 @@ class Trunk(eqx.Module):
         shown = symbols.encode_views(panorama[:, -self.reads :], settings.inputs, self.joint.action.dtype)
         features = shown if self.extractor is None else self.extractor(shown)
         features = self.joint.features(features.reshape(len(panorama), -1))
-        return Encoded(features, sources(panorama, views))
+        return Encoded(features, sources(erased(panorama, settings.erase), views))
 
     def __call__(
         self, features: Float[Array, "n units"], actions: Integer[Array, "n a"]

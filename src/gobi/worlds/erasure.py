@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import jax.numpy as jnp
-from jaxtyping import Array, UInt8
+from jaxtyping import Array, Num, UInt8
 
 from gobi.envs.minigrid import cells
 from gobi.envs.minigrid.view import AGENT_COLUMN, AGENT_ROW
@@ -14,8 +14,8 @@ Erase = bool | Literal["lying"]
 """What is taken out of views: nothing, all movable things, or those that lie about, not what is carried."""
 
 
-def erased(observation: UInt8[Array, "*shape 3"], erase: Erase) -> UInt8[Array, "*shape 3"]:
-    """Views as they are hashed and predicted."""
+def erased(observation: Num[Array, "..."], erase: Erase) -> Num[Array, "..."]:
+    """Views as they are hashed and predicted; observations of other kinds have nothing to take out."""
     if not erase:
         return observation
     return erase_movable(observation, carried=erase != "lying")

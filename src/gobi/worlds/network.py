@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Float32, Integer, Key, PyTree, UInt8
 
 from gobi.envs.minigrid.rules import NUM_ACTIONS
 from gobi.errors import GobiError
+from gobi.worlds.erasure import Erase
 
 KINDS = ("copying", "written", "coded", "generative")
 SIZES = ("narrow", "compact", "paper")
@@ -29,6 +30,7 @@ class Settings:
     predicts:  `view`, or `panorama` for several steps ahead.
     inputs:    `raw` integers or `onehot` classes; empty for the kind's own.
     noise:     `coded` draws the public code's noise, in training and in imagination; `none` leaves it out.
+    erase:     what is taken out of the cells that `copying` may copy: what its targets do not show either.
     """
 
     kind: str = "copying"
@@ -36,6 +38,7 @@ class Settings:
     predicts: str = "view"
     inputs: str = ""
     noise: str = "none"
+    erase: Erase = False
 
     def __post_init__(self):
         if not self.inputs:

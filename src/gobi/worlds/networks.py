@@ -9,6 +9,7 @@ from jaxtyping import Array, Key
 
 from gobi.worlds.coded import coded
 from gobi.worlds.copying import copying
+from gobi.worlds.erasure import Erase
 from gobi.worlds.generative import generative
 from gobi.worlds.network import COMPACT, NARROW, PAPER, Network, Settings
 from gobi.worlds.written import written
@@ -22,9 +23,10 @@ def build(
     key: Key[Array, ""],
     inputs: str = "",
     noise: str = "none",
+    erase: Erase = False,
 ) -> Network:
     """A new, untrained network; `dataclasses.asdict(network.settings)` is what builds it again."""
-    return from_settings(Settings(kind, size, predicts, inputs, noise), key)
+    return from_settings(Settings(kind, size, predicts, inputs, noise, erase), key)
 
 
 @functools.partial(jax.jit, static_argnums=0)
