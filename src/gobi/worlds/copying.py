@@ -43,10 +43,12 @@ class Trunk(eqx.Module):
 
     def encode(self, panorama: UInt8[Array, "n 4 7 7 3"], settings: Settings, views: int) -> Encoded:
         """What all actions share."""
-        shown = symbols.encode_views(panorama[:, -self.reads :], settings.inputs, self.joint.action.dtype)
-        features = shown if self.extractor is None else self.extractor(shown)
+        inputs = symbols.encode_views(panorama[:, -self.reads :], settings.inputs, self.joint.action.dtype)
+        features = inputs if self.extractor is None else self.extractor(inputs)
         features = self.joint.features(features.reshape(len(panorama), -1))
-        return Encoded(features, sources(erased(panorama, settings.erase), views))
+        # Fused with what copies, erasing would be done again for every copy; LLVM then compiles for minutes.
+        shown = jax.lax.optimization_barrier(erased(panorama, settings.erase))
+        return Encoded(features, sources(shown, views))
 
     def __call__(
         self, features: Float[Array, "n units"], actions: Integer[Array, "n a"]
