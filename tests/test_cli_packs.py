@@ -126,7 +126,7 @@ def test_a_run_that_breaks_does_not_keep_the_others_from_training(gobi_command, 
 
 
 def test_a_folder_with_fewer_seeds_says_how_to_go_on(gobi_command, tiny_search):
-    begin(Folder(PLACE / "none-0.1"), Plan(choose(TASK, "gobi", tiny_search.arms[0].changes), (0,)))
+    begin(Folder(PLACE / "none-0.1"), Plan(choose(TASK, "gobi", tiny_search.arms[0].settings), (0,)))
     code, _, err = gobi_command("reproduce", "tiny")
     assert code == 1
     assert "none-0.1 holds this run with seed 0, not seeds 0 to 1: " in err

@@ -26,6 +26,7 @@ def close(ours, recorded, name):
 def test_four_updates_of_impala_are_those_recorded_before_learners_could_be_swapped():
     settings = compact(
         recipe("MiniGrid-KeyCorridorS3R2-v0", "gobi"),
+        learner="impala",
         reward="count",
         frames=UPDATES * ENVS * STEPS,
         num_envs=ENVS,

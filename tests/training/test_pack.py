@@ -44,6 +44,7 @@ INTEGERS = ("episodes", "distinct", "length", "cells", "levels_repeated")
 def tiny(**changes) -> Recipe:
     """Twenty updates of a few milliseconds each; a table that has to grow."""
     settings = {
+        "learner": "impala",
         "reward": "count",
         "frames": 20 * 4 * 10,
         "num_envs": 4,

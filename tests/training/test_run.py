@@ -36,7 +36,7 @@ def tiny(**changes) -> Recipe:
         "world_mode": "finetuned",
         "pretrain_frames": 500,
         "pretrain_epochs": 1,
-        "count_room": 128,
+        "count_room": 32,
         "bank": 512,
         "snapshots": 2,
     }
@@ -71,7 +71,7 @@ def _network(folder: run.Folder, plan: run.Plan):
 def whole(tmp_path_factory) -> tuple[run.Folder, run.Plan]:
     """A run of two seeds that was never stopped."""
     folder = run.Folder(tmp_path_factory.mktemp("runs") / "whole")
-    plan = run.Plan(tiny(), (3, 4))
+    plan = run.Plan(tiny(coefficient=0.01), (3, 4))
     run.begin(folder, plan)
     # On a busy machine it may take longer than the time between two checkpoints; there shall be one.
     run.go(folder, plan, checkpoint_seconds=math.inf)
@@ -125,7 +125,7 @@ def test_a_run_whose_memory_is_as_large_as_it_may_be_goes_on_and_says_so_once(tm
     said = []
     listener = run.Listener()
     monkeypatch.setattr(listener, "say", said.append)
-    folder, plan = run.Folder(tmp_path / "full"), run.Plan(tiny(reward="count", count_room=64), (0, 1))
+    folder, plan = run.Folder(tmp_path / "full"), run.Plan(tiny(reward="count", count_room=8), (0, 1))
     run.begin(folder, plan)
     run.go(folder, plan, listener)
     assert run.finished(folder, plan)

@@ -229,7 +229,7 @@ PPO_SETTINGS: dict[str, Any] = {
     "minibatches": 4,
     "learning_rate": 2e-3,
     "max_grad_norm": 0.5,
-    "entropy_cost": 0.03,
+    "entropy_cost": 0.06,
     "entropy_decay": "linear",
     "values": "two",
     "scale_bonus": True,

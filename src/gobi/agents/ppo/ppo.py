@@ -49,7 +49,7 @@ class Hyper(eqx.Module):
     bonus_discount: Float32[Array, "*sweep"] = eqx.field(default=0.99, converter=_float32)
     gae_lambda: Float32[Array, "*sweep"] = eqx.field(default=0.95, converter=_float32)
     clip_ratio: Float32[Array, "*sweep"] = eqx.field(default=0.2, converter=_float32)
-    entropy_cost: Float32[Array, "*sweep"] = eqx.field(default=0.03, converter=_float32)
+    entropy_cost: Float32[Array, "*sweep"] = eqx.field(default=0.06, converter=_float32)
     value_cost: Float32[Array, "*sweep"] = eqx.field(default=0.5, converter=_float32)
     max_grad_norm: Float32[Array, "*sweep"] = eqx.field(default=0.5, converter=_float32)
 
