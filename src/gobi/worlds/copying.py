@@ -46,9 +46,7 @@ class Trunk(eqx.Module):
         inputs = symbols.encode_views(panorama[:, -self.reads :], settings.inputs, self.joint.action.dtype)
         features = inputs if self.extractor is None else self.extractor(inputs)
         features = self.joint.features(features.reshape(len(panorama), -1))
-        # Fused with what copies, erasing would be done again for every copy; LLVM then compiles for minutes.
-        shown = jax.lax.optimization_barrier(erased(panorama, settings.erase))
-        return Encoded(features, sources(shown, views))
+        return Encoded(features, sources(erased(panorama, settings.erase), views))
 
     def __call__(
         self, features: Float[Array, "n units"], actions: Integer[Array, "n a"]
