@@ -53,7 +53,7 @@ PPO_FRAMES: dict[str, int] = {
     "MiniGrid-MultiRoom-N12-S10-v0": 1 * M,
     "MiniGrid-KeyCorridorS4R3-v0": 2 * M,
     "MiniGrid-ObstructedMaze-2Dlh-v0": 2 * M,
-    "MiniGrid-KeyCorridorS5R3-v0": 3 * M,
+    "MiniGrid-KeyCorridorS5R3-v0": 4 * M,
     "MiniGrid-ObstructedMaze-2Dlhb-v0": 4 * M,
     "MiniGrid-ObstructedMaze-1Q-v0": 5 * M,
     "MiniGrid-KeyCorridorS6R3-v0": 4 * M,
