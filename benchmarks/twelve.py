@@ -7,7 +7,8 @@ Each run is a `gobi train`, in a process of its own that keeps to one core; as m
 cores given. An arm is `base`, the recipe as it is, or FIELD=VALUE, several joined by +. What is finished is
 left as it is and what was stopped is gone on with, so that the same command continues. Reached is: the mean
 over ten rows of the 100-episode return is above 90 % of the best known one; first touch: a row is, and 100
-episodes have ended. With --stop a run is stopped some rows after it has reached that.
+episodes have ended. Frames that the world model was pre-trained on count;
+minutes are those of training. With --stop a run is stopped some rows after it has reached that.
 """
 
 from __future__ import annotations
@@ -196,7 +197,7 @@ def _row(folder: run.Folder) -> dict[str, str]:
         return {}
     recipe, curve = run.planned(folder).recipe, read(folder.metrics)
     best = ceilings.known()[recipe.task].best_return
-    returns, frames = np.nan_to_num(curve["return"]), curve["frames"]
+    returns, frames = np.nan_to_num(curve["return"]), curve["frames"] + _before(folder)
     if not len(frames):
         return {}
     at = _sustained(curve, recipe.task)
@@ -215,6 +216,11 @@ def _row(folder: run.Folder) -> dict[str, str]:
     }
 
 
+def _before(folder: run.Folder) -> int:
+    """Frames that the world model was pre-trained on."""
+    return json.loads(folder.card.read_text()).get("pretraining_frames") or 0
+
+
 def write_curves(out: Path) -> None:
     """Every few rows of all runs in one curves.csv, and a picture with a panel for each task."""
     folders = [run.Folder(path) for path in sorted(out.iterdir()) if (path / "metrics.csv").exists()]
@@ -225,6 +231,7 @@ def write_curves(out: Path) -> None:
         writer.writerow(("run", "command", *KEPT))
         for folder in folders:
             curve, card = read(folder.metrics), json.loads(folder.card.read_text())
+            curve["frames"] = curve["frames"] + _before(folder)
             command = card["command"].replace(str(out), "runs/twelve")
             for place in range(EVERY - 1, len(curve["frames"]), EVERY):
                 numbers = (f"{curve[name][place]:.5g}" if name in curve else "" for name in KEPT)
@@ -248,13 +255,18 @@ def draw(folders: list[run.Folder]) -> Any:
         for folder in tasks[task]:
             curve = read(folder.metrics)
             unpaid = run.planned(folder).recipe.reward == "none"
-            axis.plot(curve["frames"] / 1e6, curve["return"], lw=1, color="0.6" if unpaid else "C0")
+            axis.plot(
+                (curve["frames"] + _before(folder)) / 1e6,
+                curve["return"],
+                lw=1,
+                color="0.6" if unpaid else "C0",
+            )
         axis.axhline(SHARE * ceilings.known()[task].best_return, color="C3", lw=0.8, ls="--")
         axis.set_title(registry.short(task), fontsize=9)
         axis.set_ylim(0, 1)
         axis.tick_params(labelsize=7)
         axis.spines[["top", "right"]].set_visible(False)
-    figure.supxlabel("million frames", fontsize=9)
+    figure.supxlabel("million frames, pre-training included", fontsize=9)
     figure.supylabel("return of the last 100 episodes", fontsize=9)
     return figure
 
