@@ -109,7 +109,7 @@ def model_settings(recipe: Recipe) -> Settings:
         predicts="panorama" if recipe.steps > 1 else "view",
         noise="coded" if recipe.model_noise else "none",
         # Else as kept models have it: they have to draw an empty cell over every thing that they would copy.
-        erase=recipe.erased == "lying" and recipe.erased,
+        erase="lying" if recipe.erased == "lying" else False,
     )
 
 

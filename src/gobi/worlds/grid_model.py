@@ -222,8 +222,8 @@ def measures(network: Network, batch: Batch, key: Key[Array, ""]) -> dict[str, F
             network.encode(rows.panorama), rows.action[:, None], row_keys, jnp.ones(1)
         )
         losses = network.loss(rows.panorama, rows.action, rows.target, key)
-        told = jnp.stack([losses, *accuracy(predicted[:, 0], rows.target)])
-        return jnp.sum(told * rows.weight, axis=-1)
+        per_row = jnp.stack([losses, *accuracy(predicted[:, 0], rows.target)])
+        return jnp.sum(per_row * rows.weight, axis=-1)
 
     halves = jax.tree.map(lambda array: array.reshape(parts, -1, *array.shape[1:]), batch)
     sums = jax.lax.map(summed, (halves, keys, jax.random.split(loss_key, parts)))

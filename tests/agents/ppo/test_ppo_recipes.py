@@ -9,6 +9,7 @@ import pytest
 from gobi.agents import registry
 from gobi.agents.ppo import PPO
 from gobi.errors import GobiError
+from gobi.training import assembly
 from gobi.training.recipe import read_settings
 from gobi.training.recipes import SCHEDULES, compact, recipe
 
@@ -99,3 +100,13 @@ def test_one_set_of_numbers_serves_all_twelve_tasks():
     settings = [dataclasses.asdict(recipe(task)) for task in SCHEDULES]
     alike = [{name: value for name, value in one.items() if name not in own} for one in settings]
     assert all(one == alike[0] for one in alike)
+
+
+def test_its_world_model_copies_what_is_hashed_and_those_of_kept_runs_copy_what_is_seen():
+    maze = "MiniGrid-ObstructedMaze-2Dlh-v0"
+    for task in (TASK, maze):
+        assert assembly.model_settings(recipe(task)).erase == "lying"
+        assert assembly.model_settings(compact(recipe(task))).erase == "lying"
+    kept = recipe(maze, learner="impala")
+    assert kept.erased is True
+    assert assembly.model_settings(kept).erase is False
