@@ -27,6 +27,7 @@ from gobi.cli import (
 )
 from gobi.cli.arguments import UsageError, bind
 from gobi.cli.compiled import keep_compiled
+from gobi.cli.heap import few_arenas
 from gobi.cli.terminal import say, show
 from gobi.errors import GobiError, unknown
 
@@ -92,6 +93,7 @@ def _run(words: list[str]) -> None:
     if name not in COMMANDS:
         raise UsageError(f"{unknown('command', name, COMMANDS)} (see gobi --help)")
     command = bind(COMMANDS[name], rest, program=f"gobi {name}")
+    few_arenas()
     keep_compiled()
     command()
 
