@@ -202,6 +202,7 @@ def test_every_field_changes_the_digest():
         "lifelong": "rnd",
         "lifelong_options": "shared=true",
         "learner": "ppo",
+        "imitation_rows": 64,
     }
     digests = {base.digest}
     for field in dataclasses.fields(Recipe):
@@ -218,11 +219,13 @@ def test_every_field_changes_the_digest():
                 str: str.upper,
             }[HINTS[field.name]](value)
         fixed = {"reward": "noveld", "learner": reader(field.name), "num_envs": 12}
+        if field.name.startswith("imitation"):
+            fixed["values"] = "two"
         base = basic(**fixed)
         changed = basic(**{**fixed, field.name: value})
         assert changed.digest != base.digest, field.name
         digests |= {base.digest, changed.digest}
-    # The learner's own change is the other learner's base.
+    # The learner's own change is the other learner's base, and that of the values imitation's.
     assert len(digests) == 1 + len(dataclasses.fields(Recipe))
 
 

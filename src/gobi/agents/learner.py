@@ -75,11 +75,14 @@ class Learner(Protocol[Policy]):
     """An on-policy learner. Hashable; holds no arrays. Its fields are named like a recipe's.
 
     Hyper:  its numbers, an `eqx.Module` whose fields are named like a recipe's.
-    logs:   names of its metrics that get columns of their own.
     """
 
     Hyper: ClassVar[type[eqx.Module]]
-    logs: ClassVar[tuple[str, ...]]
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Names of its metrics that get columns of their own."""
+        ...
 
     def init(self, key: Key[Array, ""], spec: Spec, num_envs: int) -> tuple[Policy, PyTree]:
         """A new policy, and what the optimiser keeps before the first update."""

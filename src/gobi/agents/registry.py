@@ -27,6 +27,10 @@ LEARNERS: dict[str, Entry] = {
 }
 
 
+OF_THE_LOOP = frozenset({"unroll"})
+"""Fields of a recipe that a learner may be told, but that every run has."""
+
+
 def find(name: str) -> Entry:
     """The learner of that name."""
     if name not in LEARNERS:
@@ -53,4 +57,4 @@ def settings(name: str) -> tuple[str, ...]:
     """The fields of a recipe that a learner reads."""
     make = find(name).make
     fields = (*dataclasses.fields(make), *dataclasses.fields(make.Hyper))
-    return tuple(dict.fromkeys(field.name for field in fields))
+    return tuple(dict.fromkeys(field.name for field in fields if field.name not in OF_THE_LOOP))

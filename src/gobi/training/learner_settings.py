@@ -22,7 +22,16 @@ def refuse_what_the_learner_cannot(recipe: Any) -> None:
     if recipe.discount > 1:
         raise GobiError(f"discount must be at most 1, got {recipe.discount}")
     recipe.refuse_below(1, "epochs", "minibatches")
-    recipe.refuse_below(0, "gae_lambda", "clip_ratio", "bonus_discount")
+    recipe.refuse_below(0, "gae_lambda", "clip_ratio", "bonus_discount", "imitation_rows", "imitation_cost")
+    if 0 < recipe.imitation_rows < recipe.num_envs:
+        raise GobiError(
+            f"imitation_rows={recipe.imitation_rows} has no room for a rollout of "
+            f"num_envs={recipe.num_envs}; 0 is no self-imitation"
+        )
+    if recipe.imitation_rows and recipe.values == "one":
+        raise GobiError(
+            "self-imitation compares returns with the task's own value: imitation_rows needs values=two"
+        )
     if max(recipe.gae_lambda, recipe.bonus_discount) > 1:
         raise GobiError(
             "gae_lambda and bonus_discount must be at most 1, "

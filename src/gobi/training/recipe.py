@@ -106,6 +106,8 @@ class Recipe(AnyRecipe):
         bonus_ends:          the bonus's value ends with the episode, or goes on into the next.
         scale_bonus:         the bonus is divided by the running deviation of its discounted sum.
         scale_advantages:    each value's advantages are divided by their deviation before they are added.
+        imitation_rows:      rows of rollouts kept for self-imitation, the latest that earned something.
+        imitation_cost:      weight of self-imitation in the loss.
 
     The run
         bank:                levels kept ready.
@@ -166,6 +168,8 @@ class Recipe(AnyRecipe):
     bonus_ends: bool = later(False)
     scale_bonus: bool = later(False)
     scale_advantages: bool = later(False)
+    imitation_rows: int = later(0)
+    imitation_cost: float = later(0.0)
     max_grad_norm: float = 40.0
     discount: float = 0.99
     entropy_cost: float = 0.0005

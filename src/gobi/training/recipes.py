@@ -217,7 +217,10 @@ def ppo_settings(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str,
     unpaid = {"coefficient": 0.0} if changes.get("reward") == "none" else {}
     # The entropy's weight falls with the learning rate, or not at all.
     steady = {"entropy_decay": "none"} if changes.get("learning_rate_decay") == "none" else {}
-    return {**settings, **unpaid, **steady, "minibatches": math.gcd(settings["minibatches"], envs)}
+    # A rollout must fit; and returns are compared with the task's own value.
+    imitated = settings.get("imitation_rows") and changes.get("values", settings["values"]) == "two"
+    rows = {"imitation_rows": max(settings["imitation_rows"], envs) if imitated else 0}
+    return {**settings, **unpaid, **steady, **rows, "minibatches": math.gcd(settings["minibatches"], envs)}
 
 
 PPO_SETTINGS: dict[str, Any] = {
@@ -237,6 +240,8 @@ PPO_SETTINGS: dict[str, Any] = {
     "decay": 0.0,
     "extrinsic": 5.0,
     "clip": 0.0,
+    "imitation_rows": 256,
+    "imitation_cost": 0.3,
 }
 
 _PPO_COMPACT = {**PPO_SETTINGS, "model_size": "narrow"}

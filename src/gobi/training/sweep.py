@@ -26,6 +26,7 @@ SWEPT = (
     "gae_lambda",
     "clip_ratio",
     "bonus_discount",
+    "imitation_cost",
 )
 """The fields of a recipe that are nothing but such numbers: those of `Knobs`."""
 

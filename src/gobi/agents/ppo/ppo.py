@@ -15,9 +15,10 @@ from gobi.agents import distributions
 from gobi.agents.impala import optimiser as gradients_of
 from gobi.agents.learner import Metrics, Rollout
 from gobi.agents.networks import separate
-from gobi.agents.ppo import networks
+from gobi.agents.ppo import networks, self_imitation
 from gobi.agents.ppo.gae import gae
 from gobi.agents.ppo.return_scale import ReturnScale, first_scale
+from gobi.agents.ppo.self_imitation import ImitationBuffer
 from gobi.types import Spec
 
 Policy = networks.Policy | separate.Policy
@@ -27,6 +28,10 @@ LEAST_SPREAD = 1e-8
 LEAST_ADVANTAGE = 0.05
 """Advantages of a value that spread by less are not scaled up any further: what was never earned is noise."""
 ADAM = optax.scale_by_adam(eps=1e-5)
+IMITATE = 1
+"""Keeps the draws of what is imitated apart from the order of the minibatches."""
+ENVS_PER_REPLAYED_ROW = 4
+"""Environments of a minibatch beside which one kept row is replayed: learning costs a quarter more."""
 
 
 def _float32(value) -> Array:
@@ -43,6 +48,7 @@ class Hyper(eqx.Module):
     entropy_cost:    weight of the entropy in the loss.
     value_cost:      weight of the value losses.
     max_grad_norm:   gradients are scaled down to this norm.
+    imitation_cost:  weight of self-imitation in the loss.
     """
 
     discount: Float32[Array, "*sweep"] = eqx.field(default=0.99, converter=_float32)
@@ -52,6 +58,7 @@ class Hyper(eqx.Module):
     entropy_cost: Float32[Array, "*sweep"] = eqx.field(default=0.06, converter=_float32)
     value_cost: Float32[Array, "*sweep"] = eqx.field(default=0.5, converter=_float32)
     max_grad_norm: Float32[Array, "*sweep"] = eqx.field(default=0.5, converter=_float32)
+    imitation_cost: Float32[Array, "*sweep"] = eqx.field(default=0.0, converter=_float32)
 
 
 class Noted(eqx.Module):
@@ -68,14 +75,16 @@ class Noted(eqx.Module):
 class PPOState(eqx.Module):
     """What is kept between updates.
 
-    adam:     Adam's moments.
-    scale:    that of the bonus.
-    rewards:  that of the task's rewards; None: they are as they are.
+    adam:       Adam's moments.
+    scale:      that of the bonus.
+    rewards:    that of the task's rewards; None: they are as they are.
+    imitation:  rollouts to imitate; None without self-imitation.
     """
 
     adam: PyTree
     scale: ReturnScale
     rewards: ReturnScale | None = None
+    imitation: ImitationBuffer | None = None
 
 
 class Batch(eqx.Module):
@@ -115,6 +124,8 @@ class PPO:
     units:         width of feedforward and recurrent networks.
     scale_rewards: divide the task's rewards by the running standard deviation of their discounted sum, if
                    that is above 1.
+    imitation_rows:  rows of rollouts kept for self-imitation, the latest that earned something; 0 is none.
+    unroll:        steps of a rollout; only self-imitation needs to know.
     """
 
     network: str
@@ -129,9 +140,16 @@ class PPO:
     precision: str = "float32"
     units: int = separate.UNITS
     scale_rewards: bool = False
+    imitation_rows: int = 0
+    unroll: int = 0
 
     Hyper: ClassVar = Hyper
-    logs: ClassVar[tuple[str, ...]] = ("bonus_scale", "bonus_value", "clipped", "kl")
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Metrics with columns of their own."""
+        more = ("imitation_advantage",) if self.imitation_rows else ()
+        return ("bonus_scale", "bonus_value", "clipped", "kl", *more)
 
     @property
     def num_values(self) -> int:
@@ -143,7 +161,10 @@ class PPO:
         policy = networks.build(self.network, self.core, self.num_values, spec, key, self.units)
         rewards = first_scale(num_envs, least=1.0) if self.scale_rewards else None
         moments = ADAM.init(policy)  # pyright: ignore[reportArgumentType]
-        return policy, PPOState(moments, first_scale(num_envs), rewards)
+        imitation, rows = None, self.imitation_rows
+        if rows:
+            imitation = self_imitation.empty_buffer(rows, self.unroll, spec, policy.initial(rows))
+        return policy, PPOState(moments, first_scale(num_envs), rewards, imitation)
 
     def initial_carry(self, policy: Policy, num_envs: int) -> PyTree:
         """Remembers nothing."""
@@ -188,22 +209,30 @@ class PPO:
         envs = batch.actions.shape[1]
         order = jax.vmap(lambda k: jax.random.permutation(k, envs))(jax.random.split(key, self.epochs))
         order = order.reshape(self.epochs * self.minibatches, envs // self.minibatches)
+        buffer, replayed = state.imitation, None
+        if buffer is not None:
+            shape = len(order), max(1, order.shape[1] // ENVS_PER_REPLAYED_ROW)
+            replayed = buffer.sample(jax.random.fold_in(key, IMITATE), shape)
 
-        def step(state, envs):
+        def step(state, numbers):
             policy, adam = state
+            envs, replayed = numbers
+            rows = () if buffer is None else (buffer.rows(replayed),)
             gradient = jax.value_and_grad(self.losses, has_aux=True)
-            (_, told), gradients = gradient(policy, batch.of(envs), hyper)
+            (_, told), gradients = gradient(policy, batch.of(envs), hyper, *rows)
             size = gradients_of.norm(gradients)
             gradients = gradients_of.clip(gradients, size, hyper.max_grad_norm)
             change, adam = ADAM.update(gradients, adam)
             policy = jax.tree.map(lambda leaf, by: leaf - learning_rate * by, policy, change)
             return (policy, adam), told | {"gradient_norm": size}
 
-        (policy, adam), told = jax.lax.scan(step, (policy, state.adam), order)
+        (policy, adam), told = jax.lax.scan(step, (policy, state.adam), (order, replayed))
         metrics |= {name: jnp.mean(series) for name, series in told.items()}
         return policy, dataclasses.replace(state, adam=adam), metrics
 
-    def losses(self, policy: Policy, batch: Batch, hyper: Hyper) -> tuple[Float32[Array, ""], Metrics]:
+    def losses(
+        self, policy: Policy, batch: Batch, hyper: Hyper, replayed: ImitationBuffer | None = None
+    ) -> tuple[Float32[Array, ""], Metrics]:
         """The loss to minimise, a mean over steps and environments, and what to log of it.
 
         policy_loss   -min(ratio * A, clip(ratio) * A), A standardised over the minibatch
@@ -213,9 +242,10 @@ class PPO:
         value         mean value of the task, or of the sum
         kl            mean of ratio - 1 - log ratio: how far the policy has moved
         clipped       share of steps whose ratio left the bounds
+        imitation_advantage  by how much replayed returns exceed the task's value, where they do
         """
         policy = self.actor(policy)
-        outputs, values, _ = policy.unroll(batch.observations, batch.first, batch.carry)
+        outputs, values, again = _unroll(policy, batch, replayed)
         log_ratio = distributions.log_probability(outputs, batch.actions) - batch.log_taken
         ratio = jnp.exp(log_ratio)
         advantages = batch.advantages - jnp.mean(batch.advantages)
@@ -228,7 +258,11 @@ class PPO:
             distributions.entropy(outputs, continuous=not distributions.of_integers(batch.actions))
         )
         loss = policy_loss + hyper.value_cost * value_loss - hyper.entropy_cost * entropy
-        return loss, {
+        more = {}
+        if replayed is not None:
+            imitation, more["imitation_advantage"] = self_imitation.loss(*again, replayed)
+            loss = loss + hyper.imitation_cost * imitation
+        return loss, more | {
             "loss": loss,
             "policy_loss": policy_loss,
             "value_loss": value_loss,
@@ -247,6 +281,8 @@ class PPO:
             known, rewards = state.rewards.scaled(rollout.rewards, rollout.done, hyper.discount)
             state = dataclasses.replace(state, rewards=known)
             rollout = dataclasses.replace(rollout, rewards=rewards)
+        if state.imitation is not None:
+            state = dataclasses.replace(state, imitation=state.imitation.add(rollout, hyper.discount))
         scale, bonus = state.scale, rollout.bonus
         if self.scale_bonus:
             scale, bonus = scale.scaled(bonus, rollout.done & self.bonus_ends, hyper.bonus_discount)
@@ -307,3 +343,15 @@ class PPO:
 
         # Most rollouts have none.
         return jax.lax.cond(cut.any(), valued, lambda: nothing)
+
+
+def _unroll(policy: Policy, batch: Batch, replayed: ImitationBuffer | None):
+    """Outputs and values of the batch; in the same product, outputs and the values of replayed rows."""
+    if replayed is None:
+        return *policy.unroll(batch.observations, batch.first, batch.carry)[:2], ()
+    envs = batch.first.shape[1]
+    observations = jnp.concatenate([batch.observations, jnp.swapaxes(replayed.observations, 0, 1)], axis=1)
+    first = jnp.concatenate([batch.first, replayed.first.T], axis=1)
+    carry = jax.tree.map(lambda *parts: jnp.concatenate(parts), batch.carry, replayed.carry)
+    outputs, values, _ = policy.unroll(observations, first, carry)
+    return outputs[:, :envs], values[:, :envs], (outputs[:, envs:], values[:, envs:, 0])

@@ -62,6 +62,8 @@ class HostRecipe(AnyRecipe):
         scale_bonus:         divide the bonus by the running deviation of its discounted sum.
         scale_advantages:    divide each value's advantages by their deviation before they are added.
         scale_rewards:       divide the task's rewards likewise, where that deviation is above 1.
+        imitation_rows:      rows of rollouts kept for self-imitation, the latest that earned something.
+        imitation_cost:      weight of self-imitation in the loss.
     """
 
     reward: str = "gobi"
@@ -90,6 +92,8 @@ class HostRecipe(AnyRecipe):
     scale_bonus: bool = later(False)
     scale_advantages: bool = later(False)
     scale_rewards: bool = later(False)
+    imitation_rows: int = later(0)
+    imitation_cost: float = later(0.0)
     learning_rate: float = 1e-3
     learning_rate_decay: Literal["linear", "none"] = "linear"
     max_grad_norm: float = 1.0
