@@ -47,16 +47,16 @@ SCHEDULES: dict[str, Schedule] = {
 4.8 / rho too, but for KeyCorridor, where we take longer, and Full, which the paper solves within 70M."""
 
 PPO_FRAMES: dict[str, int] = {
-    "MiniGrid-MultiRoom-N6-v0": 300_000,
-    "MiniGrid-MultiRoom-N7-S8-v0": 400_000,
-    "MiniGrid-KeyCorridorS3R3-v0": 700_000,
+    "MiniGrid-MultiRoom-N6-v0": 250_000,
+    "MiniGrid-MultiRoom-N7-S8-v0": 300_000,
+    "MiniGrid-KeyCorridorS3R3-v0": 500_000,
     "MiniGrid-MultiRoom-N12-S10-v0": 1 * M,
     "MiniGrid-KeyCorridorS4R3-v0": 2 * M,
     "MiniGrid-ObstructedMaze-2Dlh-v0": 2 * M,
-    "MiniGrid-KeyCorridorS5R3-v0": 4 * M,
-    "MiniGrid-ObstructedMaze-2Dlhb-v0": 4 * M,
-    "MiniGrid-ObstructedMaze-1Q-v0": 5 * M,
-    "MiniGrid-KeyCorridorS6R3-v0": 4 * M,
+    "MiniGrid-KeyCorridorS5R3-v0": 3 * M,
+    "MiniGrid-ObstructedMaze-2Dlhb-v0": 3 * M,
+    "MiniGrid-ObstructedMaze-1Q-v0": 3 * M,
+    "MiniGrid-KeyCorridorS6R3-v0": 3 * M,
     "MiniGrid-ObstructedMaze-2Q-v0": 10 * M,
     "MiniGrid-ObstructedMaze-Full-v0": 20 * M,
 }
@@ -240,11 +240,13 @@ PPO_SETTINGS: dict[str, Any] = {
     "decay": 0.0,
     "extrinsic": 5.0,
     "clip": 0.0,
+    "discount": 0.997,
     "imitation_rows": 256,
     "imitation_cost": 0.3,
 }
 
-_PPO_COMPACT = {**PPO_SETTINGS, "model_size": "narrow"}
+_PPO_COMPACT = {**PPO_SETTINGS, "model_size": "narrow", "pretrain_frames": 50_000, "pretrain_epochs": 10}
+"""Ten rounds through 50,000 frames make as good a model as five through 100,000, in fewer frames."""
 
 
 def quick(**changes: Any) -> Recipe:
