@@ -54,7 +54,7 @@ PPO_FRAMES: dict[str, int] = {
     "MiniGrid-KeyCorridorS4R3-v0": 2 * M,
     "MiniGrid-ObstructedMaze-2Dlh-v0": 2 * M,
     "MiniGrid-KeyCorridorS5R3-v0": 3 * M,
-    "MiniGrid-ObstructedMaze-2Dlhb-v0": 3 * M,
+    "MiniGrid-ObstructedMaze-2Dlhb-v0": 4 * M,
     "MiniGrid-ObstructedMaze-1Q-v0": 3 * M,
     "MiniGrid-KeyCorridorS6R3-v0": 3 * M,
     "MiniGrid-ObstructedMaze-2Q-v0": 10 * M,
