@@ -203,6 +203,7 @@ def test_every_field_changes_the_digest():
         "lifelong_options": "shared=true",
         "learner": "ppo",
         "imitation_rows": 64,
+        "imitation_cost": 0.5,
     }
     digests = {base.digest}
     for field in dataclasses.fields(Recipe):

@@ -146,6 +146,21 @@ def test_a_run_that_was_stopped_and_resumed_is_the_same_bit_for_bit(whole, tmp_p
     same(reference, folder, plan)
 
 
+def test_a_stopped_run_goes_on_imitating_what_it_has_kept(tmp_path):
+    short = {"frames": 12 * 8 * 20, "num_envs": 8, "unroll": 20, "bank": 256, "count_room": 1024}
+    plan = run.Plan(recipes.compact(recipes.recipe("MiniGrid-Empty-5x5-v0", reward="count"), **short), (0,))
+    reference, folder = run.Folder(tmp_path / "whole"), run.Folder(tmp_path / "stopped")
+    for place in (reference, folder):
+        run.begin(place, plan)
+    run.go(reference, plan)
+    with pytest.raises(run.Stopped):
+        run.go(folder, plan, StopAfter(6))
+    advantage = metrics.read(folder.metrics)["imitation_advantage"]
+    assert advantage[:6].max() > 0
+    run.go(folder, run.planned(folder))
+    assert metrics.compare(reference.metrics, folder.metrics) == []
+
+
 def test_a_seed_alone_writes_the_rows_that_it_has_beside_another(whole, tmp_path):
     reference, plan = whole
     alone = run.Plan(plan.recipe, plan.seeds[1:])

@@ -169,7 +169,7 @@ class Recipe(AnyRecipe):
     scale_bonus: bool = later(False)
     scale_advantages: bool = later(False)
     imitation_rows: int = later(0)
-    imitation_cost: float = later(0.0)
+    imitation_cost: float = later(0.3)
     max_grad_norm: float = 40.0
     discount: float = 0.99
     entropy_cost: float = 0.0005

@@ -56,7 +56,7 @@ PPO_FRAMES: dict[str, int] = {
     "MiniGrid-KeyCorridorS5R3-v0": 3 * M,
     "MiniGrid-ObstructedMaze-2Dlhb-v0": 4 * M,
     "MiniGrid-ObstructedMaze-1Q-v0": 3 * M,
-    "MiniGrid-KeyCorridorS6R3-v0": 3 * M,
+    "MiniGrid-KeyCorridorS6R3-v0": 4 * M,
     "MiniGrid-ObstructedMaze-2Q-v0": 10 * M,
     "MiniGrid-ObstructedMaze-Full-v0": 20 * M,
 }
@@ -217,8 +217,9 @@ def ppo_settings(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str,
     unpaid = {"coefficient": 0.0} if changes.get("reward") == "none" else {}
     # The entropy's weight falls with the learning rate, or not at all.
     steady = {"entropy_decay": "none"} if changes.get("learning_rate_decay") == "none" else {}
-    # A rollout must fit; and returns are compared with the task's own value.
-    imitated = settings.get("imitation_rows") and changes.get("values", settings["values"]) == "two"
+    # A rollout must fit; returns are compared with the task's own value, and count where the task does.
+    chosen = {**settings, **changes}
+    imitated = settings.get("imitation_rows") and chosen["values"] == "two" and chosen["extrinsic"] > 0
     rows = {"imitation_rows": max(settings["imitation_rows"], envs) if imitated else 0}
     return {**settings, **unpaid, **steady, **rows, "minibatches": math.gcd(settings["minibatches"], envs)}
 

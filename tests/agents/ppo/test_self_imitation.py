@@ -138,6 +138,25 @@ def test_with_a_replayed_row_all_other_losses_are_as_without():
     assert more["imitation_advantage"] > 0
 
 
+def test_what_is_replayed_goes_through_the_policy_from_its_own_carry_and_meets_the_tasks_value():
+    mine, lesson = policy(), batch(policy())
+    played = rollout(mine)
+    some = eqx.tree_at(lambda r: r.carry, played, jax.tree.map(lambda part: part + 0.5, played.carry))
+    kept = add(buffer(), eqx.tree_at(lambda r: r.rewards, some, jnp.ones((STEPS, ENVS))))
+    rows = kept.rows(jnp.array([4, 0, 2], jnp.int32))
+    outputs, values, _ = mine.unroll(jnp.swapaxes(rows.observations, 0, 1), rows.first.T, rows.carry)
+    expected, advantage = loss(outputs, values[..., 0], rows)
+    plain, _ = losses(lesson, HYPER)
+    whole, told = losses(lesson, HYPER, rows)
+    np.testing.assert_allclose(whole - plain, 0.5 * expected, rtol=1e-4)
+    np.testing.assert_allclose(told["imitation_advantage"], advantage, rtol=1e-4)
+    # With another carry, or the bonus's value, it would be told apart.
+    blank = jax.tree.map(jnp.zeros_like, rows.carry)
+    elsewhere = mine.unroll(jnp.swapaxes(rows.observations, 0, 1), rows.first.T, blank)
+    for other in (loss(elsewhere[0], elsewhere[1][..., 0], rows), loss(outputs, values[..., 1], rows)):
+        assert abs(other[0] - expected) > 1e-3
+
+
 def learned(who, hyper, played, state):
     rate = jnp.float32(1e-2)
     learn = jax.jit(lambda policy, state: who.learn(policy, state, played, hyper, rate, KEY, longest=100))
@@ -178,6 +197,25 @@ def test_before_anything_was_earned_it_learns_as_without():
     assert state.imitation.count == 0
     assert told["imitation_advantage"] == 0
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), ours, plain)
+
+
+def test_without_the_tasks_reward_nothing_is_imitated():
+    who = learner(imitation_rows=8, unroll=STEPS)
+    free = eqx.tree_at(lambda r: r.weights.extrinsic, paid({(6, 3): 1.0}), jnp.float32(0))
+    ours, _, _ = learned(who, HYPER, free, first_state())
+    plain, _, _ = learned(who, OFF, free, first_state())
+    jax.tree.map(np.testing.assert_array_equal, ours, plain)
+
+
+def test_a_rollout_in_which_all_earn_something_fills_the_buffer_and_wraps():
+    kept = add(buffer(rows=8), paid({(2, 0): 1.0, (2, 1): 1.0, (2, 2): 1.0}))
+    everybody = paid({(STEPS - 1, e): e + 2.0 for e in range(ENVS)}, seed=1)
+    after = add(kept, everybody)
+    assert after.count == 3 + ENVS
+    where = [(3 + e) % 8 for e in range(ENVS)]
+    np.testing.assert_allclose(after.returns[jnp.array(where), -1], np.arange(ENVS) + 2.0, rtol=1e-6)
+    for env, row in enumerate(where):
+        np.testing.assert_array_equal(after.observations[row], everybody.observations[:-1, env])
 
 
 def test_scaled_rewards_are_kept_in_the_units_of_the_value():
@@ -241,3 +279,4 @@ def test_room_grows_with_the_environments_and_one_value_needs_none():
     assert recipe("KeyCorridorS3R3").imitation_rows == 256
     assert recipe("KeyCorridorS3R3", num_envs=512).imitation_rows == 512
     assert compact(recipe("KeyCorridorS3R3"), values="one").imitation_rows == 0
+    assert compact(recipe("KeyCorridorS3R3"), extrinsic=0.0).imitation_rows == 0

@@ -29,9 +29,9 @@ LEAST_ADVANTAGE = 0.05
 """Advantages of a value that spread by less are not scaled up any further: what was never earned is noise."""
 ADAM = optax.scale_by_adam(eps=1e-5)
 IMITATE = 1
-"""Keeps the draws of what is imitated apart from the order of the minibatches."""
+"""What is folded into the key of the minibatches' order, to draw what is imitated."""
 ENVS_PER_REPLAYED_ROW = 4
-"""Environments of a minibatch beside which one kept row is replayed: learning costs a quarter more."""
+"""Environments of a minibatch beside which one kept row is replayed; beside fewer there is one too."""
 
 
 def _float32(value) -> Array:
@@ -206,6 +206,9 @@ class PPO:
         """Epochs of minibatches of whole environments, each an Adam step; metrics are means over all."""
         del longest
         state, batch, metrics = self._batch(policy, optimiser, rollout, hyper)
+        # An agent that is not paid by the task must not do again what the task paid.
+        imitation_cost = jnp.where(rollout.weights.extrinsic > 0, hyper.imitation_cost, 0.0)
+        hyper = dataclasses.replace(hyper, imitation_cost=imitation_cost)
         envs = batch.actions.shape[1]
         order = jax.vmap(lambda k: jax.random.permutation(k, envs))(jax.random.split(key, self.epochs))
         order = order.reshape(self.epochs * self.minibatches, envs // self.minibatches)
@@ -242,7 +245,7 @@ class PPO:
         value         mean value of the task, or of the sum
         kl            mean of ratio - 1 - log ratio: how far the policy has moved
         clipped       share of steps whose ratio left the bounds
-        imitation_advantage  by how much replayed returns exceed the task's value, where they do
+        imitation_advantage  mean of max(return - value of the task, 0) over replayed steps with a return
         """
         policy = self.actor(policy)
         outputs, values, again = _unroll(policy, batch, replayed)

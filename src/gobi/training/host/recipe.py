@@ -93,7 +93,7 @@ class HostRecipe(AnyRecipe):
     scale_advantages: bool = later(False)
     scale_rewards: bool = later(False)
     imitation_rows: int = later(0)
-    imitation_cost: float = later(0.0)
+    imitation_cost: float = later(0.3)
     learning_rate: float = 1e-3
     learning_rate_decay: Literal["linear", "none"] = "linear"
     max_grad_norm: float = 1.0
