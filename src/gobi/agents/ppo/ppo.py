@@ -248,7 +248,7 @@ class PPO:
         imitation_advantage  mean of max(return - value of the task, 0) over replayed steps with a return
         """
         policy = self.actor(policy)
-        outputs, values, again = _unroll(policy, batch, replayed)
+        outputs, values, replay = _unroll(policy, batch, replayed)
         log_ratio = distributions.log_probability(outputs, batch.actions) - batch.log_taken
         ratio = jnp.exp(log_ratio)
         advantages = batch.advantages - jnp.mean(batch.advantages)
@@ -262,8 +262,8 @@ class PPO:
         )
         loss = policy_loss + hyper.value_cost * value_loss - hyper.entropy_cost * entropy
         more = {}
-        if replayed is not None:
-            imitation, more["imitation_advantage"] = self_imitation.loss(*again, replayed)
+        if replayed is not None and replay is not None:
+            imitation, more["imitation_advantage"] = self_imitation.loss(*replay, replayed)
             loss = loss + hyper.imitation_cost * imitation
         return loss, more | {
             "loss": loss,
@@ -348,10 +348,12 @@ class PPO:
         return jax.lax.cond(cut.any(), valued, lambda: nothing)
 
 
-def _unroll(policy: Policy, batch: Batch, replayed: ImitationBuffer | None):
-    """Outputs and values of the batch; in the same product, outputs and the values of replayed rows."""
+def _unroll(
+    policy: Policy, batch: Batch, replayed: ImitationBuffer | None
+) -> tuple[Array, Array, tuple[Array, Array] | None]:
+    """Outputs and values of the batch; in the same product, outputs and the task's values of the replay."""
     if replayed is None:
-        return *policy.unroll(batch.observations, batch.first, batch.carry)[:2], ()
+        return *policy.unroll(batch.observations, batch.first, batch.carry)[:2], None
     envs = batch.first.shape[1]
     observations = jnp.concatenate([batch.observations, jnp.swapaxes(replayed.observations, 0, 1)], axis=1)
     first = jnp.concatenate([batch.first, replayed.first.T], axis=1)
