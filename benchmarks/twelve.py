@@ -83,7 +83,7 @@ def main() -> None:
 def _command(out: Path, task: str, seed: int, arm: str, stop: bool) -> list[str]:
     """What trains one seed, or goes on with it; empty where there is nothing left to do."""
     settings = [] if arm == "base" else arm.split("+")
-    name = "-".join([registry.short(registry.find(task)), *settings, f"s{seed}"])
+    name = f"{registry.short(registry.find(task))}{'' if arm == 'base' else f'-{arm}'}-s{seed}"
     folder = run.Folder(out / name)
     if folder.recipe.exists():
         done = run.finished(folder, run.planned(folder)) or (stop and _reached_for(folder) >= AFTER)
@@ -205,7 +205,7 @@ def _row(folder: run.Folder) -> dict[str, str]:
     return {
         "task": recipe.task,
         "seed": str(run.planned(folder).seeds[0]),
-        "arm": "+".join(word for word in folder.path.name.split("-") if "=" in word) or "base",
+        "arm": folder.path.name.removeprefix(registry.short(recipe.task)).rpartition("-s")[0][1:] or "base",
         "frames": f"{frames[-1] / 1e6:.2f}",
         "reached": "" if at is None else f"{frames[at] / 1e6:.3f}",
         "first_touch": f"{frames[touched[0]] / 1e6:.3f}" if len(touched) else "",
