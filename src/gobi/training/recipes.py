@@ -47,7 +47,7 @@ SCHEDULES: dict[str, Schedule] = {
 4.8 / rho too, but for KeyCorridor, where we take longer, and Full, which the paper solves within 70M."""
 
 PPO_FRAMES: dict[str, int] = {
-    "MiniGrid-MultiRoom-N6-v0": 250_000,
+    "MiniGrid-MultiRoom-N6-v0": 300_000,
     "MiniGrid-MultiRoom-N7-S8-v0": 300_000,
     "MiniGrid-KeyCorridorS3R3-v0": 500_000,
     "MiniGrid-MultiRoom-N12-S10-v0": 1 * M,
