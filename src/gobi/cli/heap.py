@@ -9,7 +9,7 @@ import os
 M_ARENA_MAX = -8
 ARENAS = 2
 """glibc has eight for each core otherwise. Compiling runs in many threads, and leaves each of them room that
-no other one uses: a run on two cores then takes some 500 MiB more."""
+no other one uses: on two cores a run that compiles then takes some 300 MiB more."""
 
 
 def few_arenas() -> None:
