@@ -56,7 +56,7 @@ PPO_FRAMES: dict[str, int] = {
     "MiniGrid-KeyCorridorS5R3-v0": 3 * M,
     "MiniGrid-ObstructedMaze-2Dlhb-v0": 4 * M,
     "MiniGrid-ObstructedMaze-1Q-v0": 3 * M,
-    "MiniGrid-KeyCorridorS6R3-v0": 4 * M,
+    "MiniGrid-KeyCorridorS6R3-v0": 5 * M,
     "MiniGrid-ObstructedMaze-2Q-v0": 10 * M,
     "MiniGrid-ObstructedMaze-Full-v0": 20 * M,
 }
