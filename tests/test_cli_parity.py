@@ -35,6 +35,7 @@ def test_both_comparisons_end_in_tables_and_say_where_they_are(gobi_command, tmp
         (("KeyCorridorS9R9", "--levels", "5"), "unknown task 'KeyCorridorS9R9'; did you mean"),
         (("--transitions", "-1"), "--transitions must be at least 0, got -1"),
         (("--levels", "5", "--jobs", "0"), "--jobs must be at least 1, got 0"),
+        (("--levels", str(10**20)), f"--levels must be at most {10**10}, got {10**20}"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_one_line(gobi_command, tmp_path, words, expected):

@@ -425,6 +425,10 @@ def test_a_bonus_that_is_no_number_is_refused():
         ({"reward": np.zeros(4)}, r"rewards.*\[3\].*\[4\]"),
         ({"terminated": np.zeros((3, 1), bool)}, r"terminated.*\[3\].*\[3, 1\]"),
         ({"after": {"panorama": np.zeros(3)}}, "reads observation, but was given only panorama"),
+        ({"terminated": None}, "terminated of step 1.*None"),
+        ({"truncated": [True, False]}, r"truncated of step 1.*\[3\].*\[2\]"),
+        ({"reward": ["1", "2", "3"]}, r"rewards of step 1 must be numbers.*'1'"),
+        ({"reward": [1.0, [2.0], 3.0]}, "rewards of step 1 must be numbers"),
     ],
 )
 def test_wrong_shapes_are_refused_with_both(changed, says):

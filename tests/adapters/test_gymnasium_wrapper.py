@@ -390,3 +390,40 @@ def test_the_wrapper_is_a_vector_environment_like_the_one_inside():
     as_lists.reset(seed=0)
     *_, infos = as_lists.step(np.ones(3, int))
     assert [info["intrinsic_reward"] for info in infos] == [0.25] * 3
+
+
+class Careless(gymnasium.vector.VectorWrapper):
+    """A vector environment that gives one part of a step wrongly."""
+
+    def __init__(self, env: Any, part: str, wrong: Any):
+        super().__init__(env)
+        self.part, self.wrong = part, wrong
+
+    def step(self, actions: Any):
+        observation, reward, terminated, truncated, infos = self.env.step(actions)
+        if self.part == "infos":
+            return observation, reward, terminated, truncated, self.wrong
+        if self.part == "final_obs" and "final_obs" in infos:
+            infos["final_obs"] = self.wrong
+        if self.part == "terminated":
+            terminated = self.wrong
+        return observation, reward, terminated, truncated, infos
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong", "says"),
+    [
+        ("infos", [{}, {}, {}], r"step 1:.*infos must be a dictionary.*\[\{\}"),
+        ("terminated", None, "step 1: terminated.*each of 3.*None"),
+        ("terminated", np.zeros(2, bool), "step 1: terminated.*each of 3.*False, False"),
+        ("terminated", np.array(["no", "no", "no"]), "step 1: terminated.*each of 3.*no"),
+        ("final_obs", None, r"step \d+:.*final_obs must have a row for each of 3.*None"),
+        ("final_obs", np.array([None, None, None]), r"step \d+:.*environment \d.*final_obs has None"),
+    ],
+)
+def test_a_part_of_a_step_that_is_none_is_refused_with_the_step(part, wrong, says):
+    env = Careless(vector(AutoresetMode.SAME_STEP, UNEVEN), part, wrong)
+    env = IntrinsicReward(env, reward=Recorder())
+    env.reset()
+    with pytest.raises(GobiError, match=says):
+        play(env, 10)

@@ -189,7 +189,7 @@ def test_discrete_actions_are_numbered_from_zero():
     read = acted(np.array([-1, 1, 0]))
     assert read.dtype == np.int32
     np.testing.assert_array_equal(read, [0, 2, 1])
-    with pytest.raises(GobiError, match=r"an action is outside of its space: \[2\]"):
+    with pytest.raises(GobiError, match=r"outside of its space.*\[2\].*\[-1\] to \[1\]"):
         acted(np.array([2]))
 
 
@@ -232,3 +232,40 @@ def test_a_spec_tells_what_rewards_read_and_how_long_episodes_are():
     assert (made.num_actions, made.action_size, made.max_steps, made.classes) == (0, 1, 999, 0)
     endless = spec("own/Grid", spaces.Box(0, 4, (5, 5), np.uint8), spaces.Discrete(4))
     assert (endless.num_actions, endless.classes, endless.max_steps) == (4, 5, 1000)
+
+
+@pytest.mark.parametrize(
+    ("space", "batch", "says"),
+    [
+        (spaces.MultiDiscrete([2, 3]), np.zeros((2, 3), int), r"2 for each environment.*\[2, 3\]"),
+        (spaces.MultiBinary(3), np.zeros(4, int), r"3 for each environment.*\[4\]"),
+        (spaces.MultiBinary(3), [[0, 1, 1], [0, 1]], "3 for each environment.*different lengths"),
+        (spaces.Discrete(3), np.array([0.5]), "whole numbers.*float64"),
+        (spaces.Discrete(3), ["left"], "whole numbers.*<U4"),
+        (spaces.Box(-1, 1, (2,)), np.zeros((2, 3)), r"2 for each environment.*\[2, 3\]"),
+        (spaces.Box(-1, 1, (2,)), [["a", "b"]], "numbers, 2 for each environment.*<U1"),
+        (spaces.Box(-1, 1, (2,)), [[0.0, 0.0], [np.nan, 0.0]], "environment 1.*NaN"),
+    ],
+)
+def test_actions_of_another_size_or_kind_are_refused_with_what_was_wanted(space, batch, says):
+    with pytest.raises(GobiError, match=says):
+        actions(space)(batch)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        spaces.Box(0, 1, (0,)),
+        spaces.Dict({"a": spaces.Box(0, 1, (2, 0)), "b": spaces.Tuple([])}),
+        spaces.Tuple([]),
+    ],
+)
+def test_a_space_without_numbers_is_refused(space):
+    with pytest.raises(GobiError, match="no numbers in them"):
+        observations(space)
+
+
+def test_an_empty_part_beside_others_is_read():
+    read = observations(spaces.Dict({"a": spaces.Box(-1, 1, (0,)), "b": spaces.Box(-1, 1, (2,))}))
+    assert read.shape == (2,)
+    assert read({"a": np.zeros((3, 0), np.float32), "b": np.ones((3, 2), np.float32)}).shape == (3, 2)

@@ -135,6 +135,8 @@ def test_several_runs_have_a_legend_and_one_run_a_title(tmp_path):
     assert not alone.legends
     assert alone.get_suptitle() == "MultiRoom-N7-S8-v0: one (1 seed)"
     assert draw([one], title="mine").get_suptitle() == "mine"
+    # Two dollars: matplotlib would read what is between them as mathematics, and fail when it is saved.
+    draw([one], title=r"$\bad{$").savefig(tmp_path / "dollars.png")
 
 
 def test_a_metric_without_any_value_is_an_empty_panel(tmp_path):

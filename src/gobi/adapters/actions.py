@@ -53,10 +53,10 @@ def actions(space: Space) -> Acted:
         sizes, start = sizes.reshape(-1), start.reshape(-1)
         if math.prod(sizes.tolist()) <= MOST_ACTIONS:
             return Acted(math.prod(sizes.tolist()), 0, _Numbered(sizes, start))
-        return Acted(0, sizes.size, _Within(scale(start, start + sizes - 1)))
+        return Acted(0, sizes.size, _Within(scale(start, start + sizes - 1), sizes.size))
     if isinstance(space, spaces.Box):
         low, high = (np.asarray(bound, np.float64) for bound in (space.low, space.high))
-        return Acted(0, low.size, _Within(scale(low, high)))
+        return Acted(0, low.size, _Within(scale(low, high), low.size))
     raise GobiError(
         f"rewards cannot read actions of the space {space}, only Discrete, MultiDiscrete, MultiBinary and Box"
     )
@@ -70,10 +70,14 @@ class _Numbered:
     start: np.ndarray
 
     def __call__(self, batch: Any) -> np.ndarray:
-        values = np.asarray(batch)
-        values = values.reshape(-1, self.sizes.size).astype(np.int64) - self.start
+        values = _rows(batch, self.sizes.size, whole=True).astype(np.int64) - self.start
         if ((values < 0) | (values >= self.sizes)).any():
-            raise GobiError(f"an action is outside of its space: {np.asarray(batch).tolist()}")
+            lane = int(((values < 0) | (values >= self.sizes)).any(axis=1).argmax())
+            got, least = (values + self.start)[lane].tolist(), self.start.tolist()
+            most = (self.start + self.sizes - 1).tolist()
+            raise GobiError(
+                f"environment {lane}: an action is outside of its space: got {got}, wanted {least} to {most}"
+            )
         weights = np.append(np.cumprod(self.sizes[:0:-1])[::-1], 1)
         return (values @ weights).astype(np.int32)
 
@@ -83,9 +87,26 @@ class _Within:
     """Numbers to [-1, 1]: by their bounds, beyond which they are cut; by tanh where there are none."""
 
     scale: Scale
+    size: int
 
     def __call__(self, batch: Any) -> np.ndarray:
-        values = np.asarray(batch, np.float64)
-        values = values.reshape(len(values), -1)
+        values = _rows(batch, self.size, whole=False).astype(np.float64)
+        wrong = ~np.isfinite(values).all(axis=1)
+        if wrong.any():
+            raise GobiError(f"environment {int(wrong.argmax())}: an action has NaN or infinite numbers in it")
         within = np.clip(self.scale(values), -1, 1)
         return np.where(self.scale.bounded, within, np.tanh(values)).astype(np.float32)
+
+
+def _rows(batch: Any, size: int, whole: bool) -> np.ndarray:
+    """A batch of actions, a row of so many numbers for each environment."""
+    wanted = f"{'whole numbers' if whole else 'numbers'}, {size} for each environment"
+    try:
+        values = np.asarray(batch)
+    except ValueError:
+        raise GobiError(f"actions must be {wanted}, got rows of different lengths") from None
+    if values.dtype.kind not in ("biu" if whole else "biuf"):
+        raise GobiError(f"actions must be {wanted}, got {values.dtype}")
+    if values.ndim == 0 or values.size != len(values) * size:
+        raise GobiError(f"actions must be {wanted}, got an array of shape {list(values.shape)}")
+    return values.reshape(len(values), size)

@@ -15,6 +15,10 @@ from gobi.types import Spec
 Seen = Mapping[str, Any] | np.ndarray
 """Views by name, each with one row for each environment; or the observations alone."""
 
+NOT_NUMBERS = "OUSmM"
+"""NumPy's kinds of arrays that hold objects, words or times."""
+LONGEST = 60
+
 
 @dataclasses.dataclass(frozen=True)
 class Gate:
@@ -41,10 +45,11 @@ class Gate:
     ) -> Step:
         """The step of that number. Where it is not real, an episode of no steps ends."""
         size = (self.spec.action_size,) if self.spec.action_size else ()
-        acted = self._rows("actions", action, np.float32 if size else np.int32, size)
-        earned = self._rows("rewards", reward, np.float32)
-        ended, cut = self._rows("terminated", terminated, bool), self._rows("truncated", truncated, bool)
-        real = np.ones(self.num_envs, bool) if real is None else self._rows("real", real, bool)
+        acted = self._rows(number, "actions", action, np.float32 if size else np.int32, size)
+        earned = self._rows(number, "rewards", reward, np.float32)
+        ended = self._rows(number, "terminated", terminated, bool)
+        cut = self._rows(number, "truncated", truncated, bool)
+        real = np.ones(self.num_envs, bool) if real is None else self._rows(number, "real", real, bool)
         step = Step(acted, self.views(number, after), earned, ended | ~real, cut & real, real)
         if not np.isfinite(step.reward).all():
             raise GobiError(f"the task's own reward is {first_wrong(step.reward)} at step {number:,}")
@@ -69,12 +74,18 @@ class Gate:
             self._check_view(number, name, view)
         return read
 
-    def _rows(self, name: str, given: Any, dtype: Any, size: tuple[int, ...] = ()) -> np.ndarray:
-        """One row for each environment."""
-        rows, shape = np.asarray(given, dtype), (self.num_envs, *size)
+    def _rows(self, number: int, name: str, given: Any, dtype: Any, size: tuple[int, ...] = ()) -> np.ndarray:
+        """One row of numbers for each environment."""
+        rows, shape = as_array(given), (self.num_envs, *size)
+        if rows is None or rows.dtype.kind in NOT_NUMBERS:
+            raise GobiError(
+                f"{name} of step {number:,} must be numbers of shape {list(shape)}, got {short(given)}"
+            )
         if rows.shape != shape:
-            raise GobiError(f"{name} must be of shape {list(shape)}, got {list(rows.shape)}")
-        return rows
+            raise GobiError(
+                f"{name} of step {number:,} must be of shape {list(shape)}, got {list(rows.shape)}"
+            )
+        return rows.astype(dtype, copy=False)
 
     def _check_view(self, number: int, name: str, view: np.ndarray) -> None:
         if name == "observation":
@@ -85,6 +96,20 @@ class Gate:
                 )
         if view.dtype.kind == "f" and not np.isfinite(view).all():
             raise GobiError(f"the {name} holds {first_wrong(view)} at step {number:,}")
+
+
+def as_array(given: Any) -> np.ndarray | None:
+    """What was given as an array; None where rows differ in length."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        return None
+
+
+def short(given: Any) -> str:
+    """What was given, in a few words for an error."""
+    words = repr(given)
+    return words if len(words) <= LONGEST else f"{words[:LONGEST]}..."
 
 
 def first_wrong(values: np.ndarray) -> str:

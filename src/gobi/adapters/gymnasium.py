@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from gobi.adapters import registration  # noqa: F401  (Gymnasium knows our tasks from here on)
+from gobi.adapters.arriving import NOT_NUMBERS, as_array, short
 from gobi.adapters.bonus import Bonus
 from gobi.adapters.environments import (
     Observe,
@@ -121,7 +122,8 @@ class IntrinsicReward(VectorWrapper):
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """One step of all environments, as Gymnasium has it: the rewards hold the bonus."""
         observation, rewards, terminated, truncated, infos = self.env.step(actions)
-        done = on_host(terminated) | on_host(truncated)
+        self._check_infos(infos)
+        done = self._flags("terminated", terminated) | self._flags("truncated", truncated)
         now = after = self._see(observation, infos)
         swapped = self._mode == AutoresetMode.SAME_STEP and bool(done.any())
         if swapped:
@@ -159,13 +161,41 @@ class IntrinsicReward(VectorWrapper):
         """The same with the true last views of the episodes that ended, in their places."""
         if "final_obs" not in infos:
             raise GobiError("episodes ended in autoreset mode SameStep, but infos hold no final_obs")
-        lanes, finals = np.flatnonzero(done), on_host(infos["final_obs"])
+        lanes, finals = np.flatnonzero(done), infos["final_obs"]
+        if finals is None or len(finals := on_host(finals)) != self.num_envs:
+            raise GobiError(
+                f"step {self.bonus.steps + 1:,}: the infos' final_obs must have a row for each of "
+                f"{self.num_envs} environments, got {short(infos['final_obs'])}"
+            )
         batch = finals[lanes]
         if finals.dtype == object:
+            for lane, row in zip(lanes, batch, strict=True):
+                if row is None:
+                    raise GobiError(
+                        f"step {self.bonus.steps + 1:,}: the episode of environment {lane} ended, but the "
+                        "infos' final_obs has None there"
+                    )
             batch = batch_of(self.env.single_observation_space, list(batch))
         last = {"observation": self._observed(batch)}
         last |= {name: on_host(infos["final_info"][name])[lanes] for name in self._beside}
         return {name: _placed(view, lanes, last[name]) for name, view in now.items()}
+
+    def _check_infos(self, infos: Any) -> None:
+        if not isinstance(infos, dict):
+            raise GobiError(
+                f"step {self.bonus.steps + 1:,}: infos must be a dictionary of arrays, as Gymnasium's vector "
+                f"environments give them, got {short(infos)}"
+            )
+
+    def _flags(self, name: str, given: Any) -> Bool[np.ndarray, " envs"]:
+        """Which environments ended, one way or the other."""
+        flags = as_array(on_host(given)) if given is not None else None
+        if flags is None or flags.shape != (self.num_envs,) or flags.dtype.kind in NOT_NUMBERS:
+            raise GobiError(
+                f"step {self.bonus.steps + 1:,}: {name} must be true or false for each of {self.num_envs} "
+                f"environments, got {short(given)}"
+            )
+        return flags.astype(bool, copy=False)
 
     def _observed(self, batch: Any) -> np.ndarray:
         try:

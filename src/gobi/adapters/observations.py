@@ -78,12 +78,18 @@ def observations(space: Space) -> Observed:
     put together as numbers, or as integers where all of them are. Nothing here depends on what was seen
     before: a state has the same code at all times.
     """
+    if not _has_numbers(space):
+        raise GobiError(
+            f"observations of the space {space} have no numbers in them: all states would be the same one"
+        )
     if isinstance(space, spaces.Dict):
         if "image" in space.spaces and set(space.spaces) <= MINIGRID:
             return _minigrid(space.spaces["image"])
-        return _together({name: observations(part) for name, part in space.spaces.items()})
+        parts = {name: part for name, part in space.spaces.items() if _has_numbers(part)}
+        return _together({name: observations(part) for name, part in parts.items()})
     if isinstance(space, spaces.Tuple):
-        return _together(dict(enumerate(observations(part) for part in space.spaces)))
+        parts = {place: part for place, part in enumerate(space.spaces) if _has_numbers(part)}
+        return _together({place: observations(part) for place, part in parts.items()})
     if isinstance(space, spaces.Discrete):
         return _integers((), int(space.start), int(space.n))
     if isinstance(space, spaces.MultiDiscrete):
@@ -96,6 +102,15 @@ def observations(space: Space) -> Observed:
         f"rewards cannot read observations of the space {space}: pass observe=(function, space), a function "
         "from the batch to an array and the space of one row of it"
     )
+
+
+def _has_numbers(space: Space) -> bool:
+    """Whether there is anything to see in a space; spaces that are not known are left to others."""
+    if isinstance(space, spaces.Dict):
+        return any(map(_has_numbers, space.spaces.values()))
+    if isinstance(space, spaces.Tuple):
+        return any(map(_has_numbers, space.spaces))
+    return space.shape is None or math.prod(space.shape) > 0
 
 
 def _minigrid(space: Space) -> Observed:

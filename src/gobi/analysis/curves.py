@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import io
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +15,7 @@ from gobi.envs.dmc import is_control
 from gobi.envs.minigrid.registry import bare
 from gobi.errors import GobiError, require, unknown
 from gobi.training import metrics
-from gobi.training.files import disk_errors, write_whole
+from gobi.training.files import disk_errors, parse_json, write_whole
 
 Band = Literal["range", "interval", "none"]
 """The least and the greatest seed, or a 95 % bootstrap interval of the mean, or nothing."""
@@ -187,7 +186,7 @@ def draw(runs: Sequence[Run], panels: Sequence[str], band: Band, count_pretraini
     if len(runs) > 1:
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(2, len(runs)), frameon=False)
-    figure.suptitle(title or _title(runs), fontsize=12)
+    figure.suptitle(as_written(title or _title(runs)), fontsize=12)
     return figure
 
 
@@ -222,6 +221,11 @@ def interval(
     return low, high
 
 
+def as_written(text: str) -> str:
+    """A user's words for matplotlib, which would read what stands between two dollars as mathematics."""
+    return text.replace("$", r"\$")
+
+
 def _draw_run(
     axis: Any, run: Run, name: str, colour: str, band: Band, count_pretraining: bool, unit: float
 ) -> None:
@@ -237,7 +241,7 @@ def _draw_run(
             edges = interval(curves) if band == "interval" else (np.nanmin(curves, 0), np.nanmax(curves, 0))
             axis.fill_between(across, *edges, color=colour, alpha=0.15, linewidth=0)
     mean = np.nanmean(curves, axis=0) if len(frames) else []
-    axis.plot(across, mean, color=colour, linewidth=1.8, label=str(run))
+    axis.plot(across, mean, color=colour, linewidth=1.8, label=as_written(str(run)))
 
 
 def _draw_best_returns(axis: Any, runs: Sequence[Run]) -> None:
@@ -289,7 +293,7 @@ def _short_names(folders: Sequence[Path]) -> list[str]:
 def _card_beside(file: Path) -> dict[str, Any]:
     """The card of the run, as far as it can be read: a curve is worth drawing without it."""
     try:
-        card = json.loads((file.parent / "card.json").read_bytes())
+        card = parse_json((file.parent / "card.json").read_bytes())
     except (OSError, ValueError):
         return {}
     return card if isinstance(card, dict) and "task" in card else {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from gobi.envs.dmc import is_control
 from gobi.envs.host import is_host
 from gobi.errors import GobiError
 from gobi.training.episodes import KEPT, MEASURES
+from gobi.training.files import parse_json
 from gobi.training.recipe import kind_of
 
 NOTHING_YET = ("return", "success")
@@ -136,7 +136,7 @@ def _read(file: Path, name: str) -> Run:
 
 def _settings(file: Path) -> dict[str, Any] | None:
     try:
-        written = json.loads(file.read_bytes())
+        written = parse_json(file.read_bytes())
     except (OSError, ValueError):
         return None
     if not isinstance(written, dict):

@@ -51,6 +51,9 @@ def bind(command: Callable[..., None], words: Sequence[str], program: str) -> Ca
     def bound(*args: Any, **options: Any) -> Callable[[], None]:
         return functools.partial(command, *args, **options)
 
+    for word in words:
+        if "\0" in word:
+            raise UsageError(f"an argument has a null byte in it: {word!r} (see {program} --help)")
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
@@ -64,16 +67,14 @@ def bind(command: Callable[..., None], words: Sequence[str], program: str) -> Ca
 def check_seed(seed: int) -> None:
     """Refuses a seed that does not fit into 31 bits."""
     at_least("--seed", seed, 0)
-    if seed > LARGEST_SEED:
-        raise GobiError(f"--seed must be at most {LARGEST_SEED}, got {seed}")
+    at_most("--seed", seed, LARGEST_SEED)
 
 
 def seeds_from(seed: int, seeds: int) -> tuple[int, ...]:
     """So many seeds, from the first one on; a number of them that cannot be meant is refused."""
     check_seed(seed)
     at_least("--seeds", seeds, 1)
-    if seeds > MOST_SEEDS:
-        raise GobiError(f"--seeds must be at most {MOST_SEEDS}, got {seeds}")
+    at_most("--seeds", seeds, MOST_SEEDS)
     check_seed(seed + seeds - 1)
     return tuple(range(seed, seed + seeds))
 
@@ -82,6 +83,12 @@ def at_least(flag: str, value: int | float, least: int) -> None:
     """Refuses a number that is too small to mean anything, or is none."""
     if not value >= least:
         raise GobiError(f"{flag} must be at least {least}, got {value}")
+
+
+def at_most(flag: str, value: int | float, most: int) -> None:
+    """Refuses a number that is larger than anything that could be done."""
+    if value > most:
+        raise GobiError(f"{flag} must be at most {most}, got {value}")
 
 
 def _in_one_line(box: str) -> str:

@@ -8,11 +8,13 @@ from typing import Annotated
 import tyro
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gobi.cli.arguments import at_least, check_seed
+from gobi.cli.arguments import at_least, at_most, check_seed
 from gobi.cli.terminal import console, say, show
 from gobi.envs.minigrid.registry import FARAMA_TASKS, find, make
 from gobi.errors import GobiError, require
 
+MOST = 10**10
+"""Transitions or levels of a task: a year and more."""
 TRANSITION_COLUMNS = (
     "task", "transitions", "door", "key", "ball", "box", "drop", "success", "time-out", "mismatches",
     "played on",
@@ -43,7 +45,9 @@ def parity(
     """
     require("minigrid", extra="minigrid")
     at_least("--transitions", transitions, 0)
+    at_most("--transitions", transitions, MOST)
     at_least("--levels", levels, 0)
+    at_most("--levels", levels, MOST)
     at_least("--jobs", jobs, 1)
     check_seed(seed)
     if not transitions and not levels:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import json
 import platform
 import shlex
 import subprocess
@@ -21,7 +20,7 @@ import gobi
 from gobi.envs.minigrid import ceilings
 from gobi.envs.minigrid.registry import TASKS
 from gobi.errors import GobiError
-from gobi.training.files import disk_errors, to_json, write_whole
+from gobi.training.files import disk_errors, parse_json, to_json, write_whole
 
 PACKAGES = ("jax", "jaxlib", "gobi", "equinox", "optax", "numpy")
 
@@ -140,7 +139,7 @@ def read(path: Path) -> Card:
     if not path.is_file():
         raise GobiError(f"no card at {path}")
     try:
-        fields = json.loads(path.read_bytes())
+        fields = parse_json(path.read_bytes())
         return Card(**{**fields, "seeds": tuple(fields["seeds"]), "privileged": tuple(fields["privileged"])})
     except (ValueError, LookupError, TypeError) as error:
         raise GobiError(f"{path} is not a card of this version of gobi: {error}") from None

@@ -19,6 +19,7 @@ from gobi.training.files import (
     HIDDEN,
     checksum,
     disk_errors,
+    parse_json,
     read_checked,
     sync_folder,
     to_json,
@@ -166,7 +167,7 @@ def _verified(path: Path, names: Sequence[str] = (ARRAYS, FACTS)) -> dict[str, b
         raise GobiError(f"{path} is not a checkpoint: it has no {MANIFEST}")
     instead = advice(path)
     try:
-        sums = json.loads(manifest.read_bytes())
+        sums = parse_json(manifest.read_bytes())
         return {name: read_checked(path / name, sums[name], instead) for name in names}
     except (ValueError, LookupError, TypeError):
         raise GobiError(f"the file {manifest} is altered{instead}") from None
@@ -178,7 +179,7 @@ def _read_weights(path: Path) -> tuple[bytes, dict[str, Any]]:
     if not beside.is_file():
         raise GobiError(f"no weights at {path}" + (f": {beside.name} is missing" if path.exists() else ""))
     try:
-        content = json.loads(beside.read_bytes())
+        content = parse_json(beside.read_bytes())
         sums, about = content["checksums"], content["about"]
         if checksum(to_json(about)) != sums["about"]:
             raise ValueError("another checksum")

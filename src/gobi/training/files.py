@@ -94,6 +94,14 @@ def read_checked(path: Path, expected: dict[str, Any], advice: str = "") -> byte
     return content
 
 
+def parse_json(content: bytes | str) -> Any:
+    """What JSON says; a ValueError where it is none, or is nested deeper than Python follows."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
 def to_json(content: Any) -> bytes:
     """JSON, one entry a line; scalars and arrays of NumPy and JAX become numbers and lists."""
 

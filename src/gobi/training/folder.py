@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from gobi.errors import GobiError
 from gobi.training import card, checkpoints, resolved
-from gobi.training.files import disk_errors, to_json, write_whole
+from gobi.training.files import disk_errors, parse_json, to_json, write_whole
 from gobi.training.recipe import AnyRecipe, from_json
 
 R = TypeVar("R", bound=AnyRecipe)
@@ -147,7 +146,11 @@ def planned(folder: Folder) -> Plan:
     if not folder.recipe.is_file() or not folder.run.is_file():
         raise GobiError(f"{folder.path} is not the folder of a run: it has no {folder.recipe.name}")
     asked = _asked(folder)
-    return Plan(from_json(folder.recipe.read_text()), tuple(asked["seeds"]), asked["deterministic"])
+    try:
+        recipe = from_json(folder.recipe.read_bytes())
+    except GobiError as error:
+        raise GobiError(f"{folder.recipe}: {error}") from error
+    return Plan(recipe, asked["seeds"], asked["deterministic"])
 
 
 def begun_by(folder: Folder) -> str:
@@ -171,11 +174,27 @@ def refuse_changed_options(folder: Folder, recipe: AnyRecipe) -> None:
 
 
 def _asked(folder: Folder) -> dict[str, Any]:
+    """What run.json says, each part of its type."""
     try:
-        asked = json.loads(folder.run.read_text())
-        return {**asked, "seeds": tuple(asked["seeds"]), "deterministic": asked["deterministic"]}
-    except (ValueError, LookupError, TypeError):
-        raise GobiError(f"the file {folder.run} is altered") from None
+        asked = parse_json(folder.run.read_bytes())
+        if not isinstance(asked, dict):
+            raise ValueError("it must be an object")
+        seeds, options = asked.get("seeds"), asked.get("options")
+        if not (isinstance(seeds, list) and seeds and all(type(seed) is int for seed in seeds)):
+            raise ValueError(f"seeds must be whole numbers in a list, at least one, got {seeds!r}")
+        if len(set(seeds)) < len(seeds):
+            raise ValueError(f"seeds must differ from each other, got {seeds!r}")
+        if type(asked.get("deterministic")) is not bool:
+            raise ValueError(f"deterministic must be true or false, got {asked.get('deterministic')!r}")
+        if not (options is None or (isinstance(options, dict) and all(map(_is_object, options.values())))):
+            raise ValueError(f"options must be an object of objects, got {options!r}")
+    except ValueError as error:
+        raise GobiError(f"the file {folder.run} is altered: {error}") from None
+    return {**asked, "seeds": tuple(seeds)}
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
 
 
 def finished(folder: Folder, plan: Plan) -> bool:

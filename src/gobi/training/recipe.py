@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -16,6 +15,7 @@ from gobi.rewards.count import Count
 from gobi.rewards.reward import ON_GRIDS, check_views
 from gobi.training.any_recipe import AnyRecipe, differences, later
 from gobi.training.control.recipe import ControlRecipe
+from gobi.training.files import parse_json
 from gobi.training.host.recipe import HostRecipe
 from gobi.training.learner_settings import refuse_what_the_learner_cannot
 from gobi.worlds.erasure import Erase
@@ -23,6 +23,10 @@ from gobi.worlds.erasure import Erase
 __all__ = ["AnyRecipe", "Recipe", "differences", "from_json", "kind_of", "read_settings"]
 
 Size = Literal["paper", "coded", "compact"]
+
+
+MOST_STEPS, MOST_LEVELS, MOST_CODES, MOST_SNAPSHOTS = 2**26, 2**24, 2**30, 10_000
+"""Far more than any device holds: a recipe that was damaged is refused, not tried."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,6 +197,14 @@ class Recipe(AnyRecipe):
         self.refuse_below(
             1, "frames", "num_envs", "unroll", "bank", "model_samples", "count_room", "hash_bits"
         )
+        for name, most in (("bank", MOST_LEVELS), ("count_room", MOST_CODES), ("snapshots", MOST_SNAPSHOTS)):
+            if getattr(self, name) > most:
+                raise GobiError(f"{name} must be at most {most}, got {getattr(self, name)}")
+        if self.frames_per_update > MOST_STEPS:
+            raise GobiError(
+                f"num_envs x unroll, the steps of a rollout, must be at most {MOST_STEPS}, "
+                f"got {self.num_envs} x {self.unroll}"
+            )
         self.refuse_below(
             0, "coefficient", "decay", "extrinsic", "clip", "steps", "sampled_actions", "learning_rate"
         )
@@ -276,10 +288,10 @@ def kind_of(task: str) -> type[Recipe] | type[ControlRecipe] | type[HostRecipe]:
     return ControlRecipe if task.startswith(PREFIX) else Recipe
 
 
-def from_json(text: str) -> Any:
+def from_json(text: bytes | str) -> Any:
     """A recipe as `to_json` wrote it, of the kind that its task takes."""
     try:
-        fields = json.loads(text)
+        fields = parse_json(text)
         return kind_of(str(fields.get("task", ""))).from_fields(fields)
     except (ValueError, TypeError, AttributeError) as error:
         raise GobiError(f"this is not a recipe: {error}") from error

@@ -59,6 +59,12 @@ class Kept:
         facts = checkpoints.facts(source)
         # The checkpoint's own recipe: what is in the folder may have been edited since.
         recipe, seeds = from_json(facts["recipe"]), tuple(facts["seeds"])
+        asked = run.planned(run.Folder(folder)).seeds
+        if asked != seeds:
+            raise GobiError(
+                f"{run.Folder(folder).run} is altered: it has the seeds {list(asked)}, "
+                f"the checkpoint {source} has {list(seeds)}"
+            )
         chosen = tuple(wanted) or seeds
         places = tuple(seeds.index(known_seed(one, seeds)) for one in chosen)
         return cls(recipe, chosen, facts["frames"], source, new_levels(seeds), places)
