@@ -292,6 +292,7 @@ PLAY = ("play", EMPTY, "--out", "film.gif")
         ((*PLAY, "another"), "unrecognized options: another"),
         (("tasks", "--cvs"), "did you mean --csv?"),
         (("doctor", "who"), "who"),
+        (("train", "--out", "a\0b"), r"null byte in it: 'a\x00b'"),
     ],
 )
 def test_a_line_that_makes_no_sense_is_exit_code_2(gobi_command, tmp_path, words, expected):
