@@ -63,7 +63,11 @@ def main() -> None:
     parser.add_argument("--cores", type=int, nargs="+", default=sorted(os.sched_getaffinity(0)))
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--table", action="store_true", help="only write the table of what there is")
+    parser.add_argument("--draw", action="store_true", help="only draw the curves.csv that is there")
     options = parser.parse_args()
+    if options.draw:
+        draw(options.out / "curves.csv", options.out / "curves.png")
+        return
     jobs: Queue[list[str]] = Queue()
     for seed in range(options.first, options.first + options.seeds):
         for task in options.tasks:
@@ -236,15 +240,24 @@ def write_curves(out: Path) -> None:
             for place in range(EVERY - 1, len(curve["frames"]), EVERY):
                 numbers = (f"{curve[name][place]:.5g}" if name in curve else "" for name in KEPT)
                 writer.writerow((folder.path.name, command if place < EVERY else "", *numbers))
-    draw(folders).savefig(out / "curves.png", dpi=130)
-    print(f"written: {out / 'curves.csv'}, {out / 'curves.png'}")
+    print(f"written: {out / 'curves.csv'}")
+    draw(out / "curves.csv", out / "curves.png")
 
 
-def draw(folders: list[run.Folder]) -> Any:
-    """A panel for each task: the return of each seed's last 100 episodes, and the threshold."""
-    tasks: dict[str, list[run.Folder]] = {}
-    for folder in folders:
-        tasks.setdefault(run.planned(folder).recipe.task, []).append(folder)
+def draw(curves: Path, picture: Path) -> None:
+    """A panel for each task of a curves.csv: the return of each seed's last 100 episodes, and the threshold.
+
+    Blue is the recipe, grey no bonus, orange other settings; runs of another learner are left out.
+    """
+    runs: dict[str, list[dict[str, str]]] = {}
+    with curves.open(newline="") as file:
+        for row in csv.DictReader(file):
+            runs.setdefault(row["run"], []).append(row)
+    tasks: dict[str, list[str]] = {}
+    for name, rows in runs.items():
+        task = registry.find(rows[0]["command"].split()[2])
+        if "learner=" not in name:
+            tasks.setdefault(task, []).append(name)
     known = [task for task in TASKS if task in tasks] + [task for task in tasks if task not in TASKS]
     across = 4
     down = -(-len(known) // across)
@@ -252,15 +265,11 @@ def draw(folders: list[run.Folder]) -> Any:
     figure = make(figsize=(3.0 * across, 2.2 * down), layout="constrained")
     for place, task in enumerate(known):
         axis = figure.add_subplot(down, across, place + 1)
-        for folder in tasks[task]:
-            curve = read(folder.metrics)
-            unpaid = run.planned(folder).recipe.reward == "none"
-            axis.plot(
-                (curve["frames"] + _before(folder)) / 1e6,
-                curve["return"],
-                lw=1,
-                color="0.6" if unpaid else "C0",
-            )
+        for name in tasks[task]:
+            frames = [float(row["frames"]) / 1e6 for row in runs[name]]
+            returns = [float(row["return"] or "nan") for row in runs[name]]
+            settings = "=" in name
+            axis.plot(frames, returns, lw=1, color="0.6" if "=none" in name else "C1" if settings else "C0")
         axis.axhline(SHARE * ceilings.known()[task].best_return, color="C3", lw=0.8, ls="--")
         axis.set_title(registry.short(task), fontsize=9)
         axis.set_ylim(0, 1)
@@ -268,7 +277,8 @@ def draw(folders: list[run.Folder]) -> Any:
         axis.spines[["top", "right"]].set_visible(False)
     figure.supxlabel("million frames, pre-training included", fontsize=9)
     figure.supylabel("return of the last 100 episodes", fontsize=9)
-    return figure
+    figure.savefig(picture, dpi=130)
+    print(f"written: {picture}")
 
 
 if __name__ == "__main__":
