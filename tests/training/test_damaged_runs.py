@@ -1,4 +1,4 @@
-"""Files of a run that were altered by hand: refused in one line that names the file, what it has and wants."""
+"""Files of a run that were altered by hand: refused in one line that names the file and what is wrong."""
 
 from __future__ import annotations
 

@@ -105,8 +105,10 @@ def _rows(batch: Any, size: int, whole: bool) -> np.ndarray:
         values = np.asarray(batch)
     except ValueError:
         raise GobiError(f"actions must be {wanted}, got rows of different lengths") from None
-    if values.dtype.kind not in ("biu" if whole else "biuf"):
+    if values.dtype.kind not in "biuf":
         raise GobiError(f"actions must be {wanted}, got {values.dtype}")
+    if whole and values.dtype.kind == "f" and not (values == np.floor(values)).all():
+        raise GobiError(f"actions must be {wanted}, got {values.reshape(-1)[:8].tolist()}")
     if values.ndim == 0 or values.size != len(values) * size:
         raise GobiError(f"actions must be {wanted}, got an array of shape {list(values.shape)}")
     return values.reshape(len(values), size)
