@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gobi.adapters.batches import as_array
 from gobi.adapters.scales import Scale, scale
 from gobi.errors import GobiError, require
 
@@ -101,10 +102,9 @@ class _Within:
 def _rows(batch: Any, size: int, whole: bool) -> np.ndarray:
     """A batch of actions, a row of so many numbers for each environment."""
     wanted = f"{'whole numbers' if whole else 'numbers'}, {size} for each environment"
-    try:
-        values = np.asarray(batch)
-    except ValueError:
-        raise GobiError(f"actions must be {wanted}, got rows of different lengths") from None
+    values = as_array(batch)
+    if values is None:
+        raise GobiError(f"actions must be {wanted}, got rows of different lengths")
     if values.dtype.kind not in "biuf":
         raise GobiError(f"actions must be {wanted}, got {values.dtype}")
     if whole and values.dtype.kind == "f" and not (values == np.floor(values)).all():

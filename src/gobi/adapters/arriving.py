@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gobi.adapters.batches import as_array
 from gobi.adapters.running import Step
 from gobi.errors import GobiError
 from gobi.types import Spec
@@ -96,14 +97,6 @@ class Gate:
                 )
         if view.dtype.kind == "f" and not np.isfinite(view).all():
             raise GobiError(f"the {name} holds {first_wrong(view)} at step {number:,}")
-
-
-def as_array(given: Any) -> np.ndarray | None:
-    """What was given as an array; None where rows differ in length."""
-    try:
-        return np.asarray(given)
-    except ValueError:
-        return None
 
 
 def short(given: Any) -> str:

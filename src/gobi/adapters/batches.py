@@ -9,6 +9,14 @@ import numpy as np
 from gobi.errors import GobiError
 
 
+def as_array(given: Any) -> np.ndarray | None:
+    """What was given as an array; None where rows differ in length."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        return None
+
+
 def checked(batch: Any, shape: tuple[int, ...]) -> np.ndarray:
     """The batch as an array, refused if its rows have another shape, or numbers in them that are none."""
     array = np.asarray(batch)

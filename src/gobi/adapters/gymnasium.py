@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from gobi.adapters import registration  # noqa: F401  (Gymnasium knows our tasks from here on)
-from gobi.adapters.arriving import NOT_NUMBERS, as_array, short
+from gobi.adapters.arriving import NOT_NUMBERS, short
+from gobi.adapters.batches import as_array
 from gobi.adapters.bonus import Bonus
 from gobi.adapters.environments import (
     Observe,

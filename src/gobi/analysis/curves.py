@@ -186,7 +186,7 @@ def draw(runs: Sequence[Run], panels: Sequence[str], band: Band, count_pretraini
     if len(runs) > 1:
         handles, labels = axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(2, len(runs)), frameon=False)
-    figure.suptitle(as_written(title or _title(runs)), fontsize=12)
+    figure.suptitle(plain_text(title or _title(runs)), fontsize=12)
     return figure
 
 
@@ -221,7 +221,7 @@ def interval(
     return low, high
 
 
-def as_written(text: str) -> str:
+def plain_text(text: str) -> str:
     """A user's words for matplotlib, which would read what stands between two dollars as mathematics."""
     return text.replace("$", r"\$")
 
@@ -241,7 +241,7 @@ def _draw_run(
             edges = interval(curves) if band == "interval" else (np.nanmin(curves, 0), np.nanmax(curves, 0))
             axis.fill_between(across, *edges, color=colour, alpha=0.15, linewidth=0)
     mean = np.nanmean(curves, axis=0) if len(frames) else []
-    axis.plot(across, mean, color=colour, linewidth=1.8, label=as_written(str(run)))
+    axis.plot(across, mean, color=colour, linewidth=1.8, label=plain_text(str(run)))
 
 
 def _draw_best_returns(axis: Any, runs: Sequence[Run]) -> None:

@@ -186,15 +186,12 @@ def _asked(folder: Folder) -> dict[str, Any]:
             raise ValueError(f"seeds must differ from each other, got {seeds!r}")
         if type(asked.get("deterministic")) is not bool:
             raise ValueError(f"deterministic must be true or false, got {asked.get('deterministic')!r}")
-        if not (options is None or (isinstance(options, dict) and all(map(_is_object, options.values())))):
+        rewards = options.values() if isinstance(options, dict) else [options]
+        if options is not None and not all(isinstance(chosen, dict) for chosen in rewards):
             raise ValueError(f"options must be an object of objects, got {options!r}")
     except ValueError as error:
         raise GobiError(f"the file {folder.run} is altered: {error}") from None
     return {**asked, "seeds": tuple(seeds)}
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def finished(folder: Folder, plan: Plan) -> bool:
